@@ -1,0 +1,1 @@
+"""Backends count a conntrack table and delete from it."""

@@ -1,0 +1,1 @@
+"""The command line: every command of ctctl, for people and for scripts."""

@@ -1,0 +1,1 @@
+"""The nouns of ctctl: frozen values, no I/O, no clock, no decisions."""

@@ -1,0 +1,81 @@
+"""What the planner wants done: orders, and refusals with their reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ctctl.model.flush import FlushOrder, Reason, Trigger
+from ctctl.model.ids import RouterId, ZoneId
+from ctctl.model.instant import Instant
+from ctctl.model.verdict import ZoneVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class FlushZone:
+    """Flush one zone, after the check right before acting."""
+
+    order: FlushOrder
+
+
+@dataclass(frozen=True, slots=True)
+class HoldZone:
+    """Do not flush this zone, and say why. A transient reason means: looked at again."""
+
+    zone: ZoneId
+    trigger: Trigger
+    owner: str
+    reason: Reason
+    order_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountNow:
+    """A decision waits for a pass that starts no earlier than now."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveVerdict:
+    """An assignment has its verdict. Verdicts of one router's zones reached together come as one action."""
+
+    verdicts: tuple[ZoneVerdict, ...]
+
+
+class RouterChange(StrEnum):
+    """Label values of `ctctl_router_events_total`."""
+
+    CREATED = "created"
+    READY = "ready"
+    ARRIVED = "arrived"
+    RENAMED = "renamed"
+    RENUMBERED = "renumbered"
+    LEFT = "left"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRouter:
+    """A router changed; counted, logged and shown, nothing else.
+
+    `created_to_ready_s`: for READY, seconds from the first sight of the router to its zones' keys.
+    """
+
+    router: RouterId
+    name: str
+    change: RouterChange
+    zones: tuple[ZoneId, ...]
+    at: Instant
+    created_to_ready_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportBrake:
+    """The mass-change brake went on or off."""
+
+    is_on: bool
+    changes: int
+
+
+Action = FlushZone | HoldZone | CountNow | GiveVerdict | ReportRouter | ReportBrake

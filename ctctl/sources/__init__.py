@@ -1,0 +1,1 @@
+"""Sources: threads that watch something and report events; they decide nothing."""
