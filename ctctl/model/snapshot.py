@@ -16,6 +16,7 @@ from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase
 from ctctl.model.ovs import DatapathType
 from ctctl.model.record import Record
+from ctctl.model.stalls import StallTallies
 from ctctl.model.verdict import Verdict
 from ctctl.model.zone import MalformedKey, Zone
 
@@ -47,7 +48,9 @@ class TargetInfo:
 class Tallies:
     """Counters and histograms since the agent started; only ever grown by the control thread.
 
-    Every key that an enabled trigger can produce is present from the start, at 0.
+    Every key that an enabled trigger can produce is present from the start, at 0. `zones_renumbered`: zones of a
+    router that kept its identity and got another number. `router_zone_ready`: number allocated (as `ct-zone-list`
+    shows it) to key visible. None where nothing measures it.
     """
 
     verdicts: Mapping[tuple[Trigger, Verdict], int]
@@ -64,6 +67,9 @@ class Tallies:
     count_seconds: Mapping[CountMethod, Histogram]
     counts_incomplete: Mapping[IncompleteReason, int]
     probe_seconds: Mapping[Daemon, Histogram]
+    zones_renumbered: int | None = None
+    router_zone_ready: Histogram | None = None
+    stalls: StallTallies = field(default_factory=StallTallies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,8 @@ class Snapshot:
 
     `zones`: every mapped zone, and every unmapped one with entries, ascending. `count`: the last published pass.
     `flush_estimated_s`: what flushing one zone would cost now, per strategy, where an estimate exists.
-    `oldest_pending`: since when the oldest transient hold has been waiting.
+    `oldest_pending`: since when the oldest transient hold has been waiting. `stale_entries`: entries provably older
+    than their zone's assignment, zones with at least one only.
     """
 
     at: Instant
@@ -108,6 +115,7 @@ class Snapshot:
     oldest_pending: Instant | None = None
     is_flush_in_progress: bool = False
     records: tuple[Record, ...] = ()
+    stale_entries: Mapping[ZoneId, int] = field(default_factory=dict)
 
     def entries_in(self, zone: ZoneId) -> int | None:
         """Entries of one zone in the last published pass, None before the first."""
