@@ -1,0 +1,62 @@
+# Every target makes its own set-up first (tests/setup/). That takes under a second when nothing is missing.
+#   PYTHON=python3.12     the interpreter of the virtual environment (3.11 or newer; default: python3)
+#   CTCTL_CACHE=DIR       what every clone can share, unpacked OVN trees above all (default: ~/.cache/ctctl)
+PYTHON ?= python3
+SET_UP := $(PYTHON) -m tests.setup
+BIN    := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+CHECKED := ctctl tests
+
+.DEFAULT_GOAL := help
+
+# A plugin or module from outside must not change what is tested.
+unexport PYTHONPATH PYTHONHOME PYTEST_ADDOPTS
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name what; do \
+		printf '  %-18s %s\n' "$$name" "$$what"; done
+
+.PHONY: demo
+demo: ## the main job on a private, real OVN, in under a minute; KEEP=1 leaves it running
+	@$(SET_UP) demo
+	@KEEP=$(KEEP) $(BIN)/python -m tests.demo
+
+.PHONY: test
+test: ## all fast tests: unit, real kernel, real OVN
+	@$(SET_UP) test
+	@$(PYTEST) -m "not slow" --numprocesses 2 --dist loadfile
+
+.PHONY: test-slow
+test-slow: ## tests of minutes, or with a machine of their own
+	@$(SET_UP) test-slow
+	@$(PYTEST) -m slow || { code=$$?; [ $$code -eq 5 ] && echo "no slow test exists" || exit $$code; }
+
+.PHONY: check
+check: ## format, lint, types, import contracts, unit tests
+	@$(SET_UP) check
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) -m "not host and not ovn and not slow" --numprocesses 2
+
+.PHONY: format
+format: ## format the code, mend what ruff can mend
+	@$(SET_UP) check
+	$(BIN)/ruff format $(CHECKED)
+	$(BIN)/ruff check --fix $(CHECKED)
+
+.PHONY: test-fresh
+test-fresh: ## make demo and make test on freshly unpacked Debian 12 and 13
+	@$(SET_UP) test-fresh
+	@$(PYTHON) -m tests.setup.fresh_root bookworm trixie
+
+.PHONY: pins
+pins: ## resolve the dependencies anew into .ci/constraints.txt
+	@$(PYTHON) -m tests.setup.pins
+
+.PHONY: clean
+clean: ## remove what was made in this clone (not the cache)
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,30 @@
+"""What each make target needs on the machine, beside git, make and Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """`package_lists`: files of Debian package names, relative to the clone. `ovn_suites`: the Debian releases whose
+    OVN the lab unpacks (nothing of it is installed on the machine).
+    """
+
+    package_lists: tuple[str, ...] = ()
+    ovn_suites: tuple[str, ...] = ()
+
+
+_LAB: Final = "tests/lab/packages.txt"
+_FAST: Final = (_LAB,)
+_SLOW: Final = (*_FAST,)
+_BOTH: Final = ("bookworm", "trixie")
+
+NEEDS: Final[dict[str, Need]] = {
+    "check": Need(),
+    "demo": Need((_LAB,), _BOTH),
+    "test": Need(_FAST, _BOTH),
+    "test-slow": Need(_SLOW, _BOTH),
+    "test-fresh": Need(("tests/setup/packages.txt",)),
+}

@@ -1,0 +1,41 @@
+"""From what a target needs to a machine that has it, in order: packages, environment, OVN."""
+
+from __future__ import annotations
+
+import subprocess
+
+from tests.setup import packages, venv
+from tests.setup.errors import SetupError
+from tests.setup.lock import exclusive
+from tests.setup.needs import Need
+from tests.setup.paths import CLONE, cache_dir
+
+
+def prepare(need: Need) -> None:
+    """Make the machine ready for `need`; returns at once when it is.
+
+    Raises:
+        SetupError: it is not, and cannot be made so from here.
+    """
+    names = packages.names_in(CLONE / path for path in need.package_lists)
+    if packages.missing(names) or not venv.is_current():
+        with exclusive(cache_dir() / "set-up.lock"):
+            # Asked again under the lock: another set-up may have done it meanwhile.
+            if lacking := packages.missing(_with_venv_package(names)):
+                packages.install(lacking)
+            if not venv.is_current():
+                venv.create()
+    if need.ovn_suites:
+        _unpack_ovn(need.ovn_suites)
+
+
+def _with_venv_package(names: list[str]) -> list[str]:
+    if venv.is_current() or venv.can_create():
+        return names
+    return [*names, "python3-venv"]
+
+
+def _unpack_ovn(suites: tuple[str, ...]) -> None:
+    done = subprocess.run([venv.PYTHON, "-m", "tests.lab.debian", *suites], cwd=CLONE, check=False)
+    if done.returncode != 0:
+        raise SetupError(f"the lab could not unpack OVN of {' and '.join(suites)}; its own message is above")
