@@ -20,13 +20,18 @@ class FlushZone:
 
 @dataclass(frozen=True, slots=True)
 class HoldZone:
-    """Do not flush this zone, and say why. A transient reason means: looked at again."""
+    """Do not flush this zone, and say why. A transient reason means: looked at again.
 
-    zone: ZoneId
+    `owner`: as named in the map, or the router as a manual request named it. `zone`: None when that router has no
+    zone here. `request_id`: of the manual request it answers, None for automatic ones.
+    """
+
+    zone: ZoneId | None
     trigger: Trigger
     owner: str
     reason: Reason
-    order_id: int
+    why: str
+    request_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,31 @@ class Daemon(StrEnum):
     OVN_CONTROLLER = "ovn-controller"
 
 
+class ThreadState(StrEnum):
+    """What the kernel's scheduler says a thread is doing (`/proc/PID/task/TID/stat`, field 3)."""
+
+    RUNNING = "running"
+    SLEEPING = "sleeping"
+    UNINTERRUPTIBLE = "uninterruptible"
+    STOPPED = "stopped"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSample:
+    """One thread's scheduling state and the time it has used since it began.
+
+    `state`: running means on a CPU or waiting for one. `user_s`, `system_s`: CPU time, in steps of a clock tick
+    (10 ms). `waiting_s`: time spent runnable without a CPU, None where the kernel does not account it.
+    """
+
+    at: Instant
+    state: ThreadState
+    user_s: float
+    system_s: float
+    waiting_s: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class DaemonView:
     """The probe's knowledge of one daemon.
@@ -22,6 +47,9 @@ class DaemonView:
     `unanswered_since`: when the probe now outstanding was sent, None while none is. `is_up`: its control socket
     accepts connections (a stalled daemon is up). `last_round_trip_s`: of the last answered probe. `version`: as the
     daemon itself says, e.g. "3.1.0". `why_down`: one line with path and remedy when it is not up.
+    `answers`: probes answered so far; when it has grown, `last_round_trip_s` is a new observation.
+    `thread`: the main thread as last sampled, `thread_when_asked`: when the last probe was sent; None where
+    `/proc` cannot be read. `long_poll_intervals`: coverage counter of that name (Open vSwitch ≥ 3.3), None without.
     """
 
     daemon: Daemon
@@ -31,3 +59,7 @@ class DaemonView:
     version: str | None = None
     socket_path: str | None = None
     why_down: str = ""
+    answers: int = 0
+    thread: ThreadSample | None = None
+    thread_when_asked: ThreadSample | None = None
+    long_poll_intervals: int | None = None

@@ -117,6 +117,7 @@ class ManualFlushAsked:
     request_id: int
     zones: tuple[FlushableZoneId, ...]
     routers: tuple[str, ...]
+    at: Instant
     is_dry_run: bool = False
 
 

@@ -137,7 +137,8 @@ FlushOutcome = FlushResult | FlushFailure | FlushRefusal
 class FlushOrder:
     """One zone to flush, and all that must still hold when it is sent.
 
-    `order_id`: unique within this agent's life. `key`: the `ct-zone-` key that must still assign `zone`, and no
+    `order_id`: unique within this agent's life; `request_id`: of the manual request it serves, None for automatic
+    ones. `key`: the `ct-zone-` key that must still assign `zone`, and no
     other key may; None only for a manual flush of a zone where no OVS is reachable. `visible`: when the
     assignment became visible here. `not_after`: past this instant the order is void (None: no limit).
     """
@@ -150,3 +151,4 @@ class FlushOrder:
     key: str | None
     visible: Instant
     not_after: Instant | None = None
+    request_id: int | None = None

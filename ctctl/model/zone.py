@@ -35,8 +35,9 @@ class Zone:
     """One zone and its owner.
 
     `owner`: logical router, switch or port name ("" for conflict, ownerless, foreign and host zones); `key`: the
-    `ct-zone-` key that assigns it, without prefix, None when no key does; `alias`: `name2` of the Southbound
-    datapath; `router`: set exactly for router zones; `limit`: its entry limit where one is set, 0 = unlimited.
+    `ct-zone-` key that assigns it, without prefix, None when no single key does; `alias`: `name2` of the Southbound
+    datapath; `bridge`: the one whose key it is; `router`: set exactly for router zones; `limit`: its entry limit
+    where one is set, 0 = unlimited.
     """
 
     zone: ZoneId
@@ -44,6 +45,7 @@ class Zone:
     owner: str = ""
     key: str | None = None
     alias: str = ""
+    bridge: str | None = None
     router: RouterId | None = None
     limit: int | None = None
 

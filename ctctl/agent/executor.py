@@ -1,0 +1,121 @@
+"""Carries out flush orders, one at a time, in a thread of its own: nothing interrupts a flush inside the kernel.
+
+Right before sending it asks the local database once more, on its own connection, and lets `decide.gate.confirm` judge
+the reply: an agent that was stopped or starved between decision and deed cannot act on yesterday's map.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ctctl.agent.journal import Journal
+from ctctl.backends.protocol import ConntrackDeleter
+from ctctl.decide.gate import Refusal, confirm
+from ctctl.errors import CtctlError, UnavailableError
+from ctctl.model.events import FlushFinished
+from ctctl.model.flush import FlushOrder, FlushOutcome, FlushRefusal, Reason
+from ctctl.model.instant import Instant
+from ctctl.model.ovs import LocalView
+from ctctl.sources.source import Clock, Report
+
+READ_TIMEOUT_S: Final = 1.0
+FLUSH_TIMEOUT_S: Final = 30.0
+CONFIRM_TRIES: Final = 3
+"""A reply that grew too old between being read and being acted on is asked for again this often."""
+
+
+class MapReader(Protocol):
+    """Reads the local database in one round trip."""
+
+    def read(self, timeout_s: float) -> LocalView:
+        """The present state; raises a `CtctlError` when it cannot be had in time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Clearance:
+    """What the control loop allows at this moment; replaced whole, read right before sending.
+
+    `deleter`: None while nothing may be deleted (observe); then no delete message can even be built.
+    """
+
+    deleter: ConntrackDeleter | None
+    refusal: Refusal | None = None
+
+
+class Executor:
+    """`submit` an order; `FlushFinished` comes back through `report`, whatever happens to it."""
+
+    def __init__(self, reader: MapReader, journal: Journal, report: Report, clock: Clock) -> None:
+        self._reader = reader
+        self._journal = journal
+        self._report = report
+        self._clock = clock
+        self._orders: queue.SimpleQueue[FlushOrder | None] = queue.SimpleQueue()
+        self._clearance = Clearance(None, Refusal(Reason.NOT_THE_FLUSHER, "the agent is starting"))
+        self._stopping = threading.Event()
+
+    def clear(self, clearance: Clearance) -> None:
+        """Replace what is allowed; takes effect for every message not yet sent."""
+        self._clearance = clearance
+
+    def submit(self, order: FlushOrder) -> None:
+        """Queue one order."""
+        self._orders.put(order)
+
+    def run(self) -> None:
+        """Work until stopped."""
+        while (order := self._orders.get()) is not None:
+            self._report(self._execute(order))
+
+    def stop(self) -> None:
+        """End `run` after the order in hand; orders still queued are refused."""
+        self._stopping.set()
+        self._orders.put(None)
+
+    def _execute(self, order: FlushOrder) -> FlushFinished:
+        try:
+            self._journal.intend(order, self._clock())
+        except UnavailableError as error:
+            refusal = FlushRefusal(order.zone, Reason.JOURNAL_UNWRITABLE, str(error))
+            return FlushFinished(order, refusal, sent=None, ended=self._clock())
+        outcome, sent = self._confirm_and_send(order)
+        ended = self._clock()
+        try:
+            self._journal.conclude(order, outcome, ended)
+        except UnavailableError as error:
+            # The deed is done; the next start will call it interrupted, which is the honest thing left to say.
+            del error
+        return FlushFinished(order, outcome, sent, ended)
+
+    def _confirm_and_send(self, order: FlushOrder) -> tuple[FlushOutcome, Instant | None]:
+        refusal: Refusal | None = None
+        for _ in range(CONFIRM_TRIES):
+            try:
+                view = self._reader.read(READ_TIMEOUT_S)
+            except CtctlError as error:
+                return FlushRefusal(order.zone, Reason.MAP_NOT_FRESH, str(error)), None
+            if self._stopping.is_set():
+                return FlushRefusal(order.zone, Reason.MAP_NOT_FRESH, "the agent is stopping"), None
+            clearance = self._clearance
+            if clearance.refusal is not None:
+                return _refused(order, clearance.refusal), None
+            if clearance.deleter is None:
+                return _refused(order, Refusal(Reason.OBSERVE, "flush.switch is observe")), None
+            sent = self._clock()
+            refusal = confirm(order, view, sent)
+            if refusal is None:
+                return clearance.deleter.flush_zone(order.zone, timeout_s=FLUSH_TIMEOUT_S), sent
+            if refusal.reason is not Reason.MAP_NOT_FRESH:
+                break
+        return _refused(order, refusal or Refusal(Reason.MAP_NOT_FRESH, "no reply was fresh enough")), None
+
+
+def _refused(order: FlushOrder, refusal: Refusal) -> FlushRefusal:
+    return FlushRefusal(order.zone, refusal.reason, refusal.why)
+
+

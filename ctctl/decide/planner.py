@@ -1,0 +1,277 @@
+"""Events in, actions out: the one place where ctctl decides.
+
+`handle` is pure but for the planner's own memory: it takes the time as an argument, starts nothing and asks nobody.
+Every assignment of a watched router leaves through exactly one verdict; every flush that is not sent leaves a hold.
+"""
+
+from __future__ import annotations
+
+from itertools import count as counter
+
+from ctctl.decide.facts import Facts
+from ctctl.decide.gate import Conditions, Refusal, judge
+from ctctl.decide.routers import Assignment, RouterTracker, Sight
+from ctctl.decide.watch import RETRY_S, Watch
+from ctctl.decide.window import Brake, Budget
+from ctctl.model.actions import Action, CountNow, FlushZone, GiveVerdict, HoldZone, ReportBrake
+from ctctl.model.capability import Capability
+from ctctl.model.daemon import Daemon
+from ctctl.model.events import Event, FlushFinished, LocalViewRead, ManualFlushAsked
+from ctctl.model.flush import (
+    FlushFailure,
+    FlushOrder,
+    FlushRefusal,
+    FlushResult,
+    Mode,
+    Reason,
+    Trigger,
+)
+from ctctl.model.ids import FlushableZoneId, RouterId, flushable_zone_id
+from ctctl.model.instant import Instant
+from ctctl.model.ovn import OvnDatabase
+from ctctl.model.ovs import DatapathType
+from ctctl.model.policy import FlushPolicy
+from ctctl.model.verdict import FlushStep, ZoneVerdict
+
+
+class Planner:
+    """Decides. One instance lives as long as the agent; only the control loop calls it."""
+
+    def __init__(self, policy: FlushPolicy) -> None:
+        self.facts = Facts(policy)
+        self._tracker = RouterTracker()
+        self._budget = Budget()
+        self._brake = Brake()
+        self._was_braked = False
+        self._heard: frozenset[OvnDatabase] = frozenset()
+        self._watches: list[Watch] = []
+        self._manual: list[FlushOrder] = []
+        self._in_flight: FlushOrder | None = None
+        self._order_ids = counter(1)
+
+    def handle(self, event: Event, now: Instant) -> list[Action]:
+        """Take one fact in and say what follows from it, in the order in which it is to be carried out."""
+        has_map_changed = self.facts.note(event)
+        actions: list[Action] = []
+        if isinstance(event, LocalViewRead):
+            self._tracker.note_keys(self.facts.zone_map, event.view.session, now)
+        if has_map_changed:
+            actions += self._compare(now)
+        if isinstance(event, FlushFinished):
+            actions += self._finish(event, now)
+        if isinstance(event, ManualFlushAsked):
+            actions += self._ask(event)
+        actions += self._flush(now)
+        actions += self._count(now)
+        actions += self._verdicts(now)
+        actions += self._report_brake(now)
+        return actions
+
+    @property
+    def in_flight(self) -> FlushOrder | None:
+        """The flush that was ordered and has not come back."""
+        return self._in_flight
+
+    @property
+    def pending_routers(self) -> int:
+        """Routers created since the agent started that have no zones here yet."""
+        return self._tracker.pending()
+
+    def held_since(self) -> tuple[Instant, ...]:
+        """When each transiently held flush became due, oldest first."""
+        return tuple(sorted(w.assignment.visible for w in self._watches if w.held_for is not None))
+
+    def is_braked(self, now: Instant) -> bool:
+        """Claims that the mass-change brake holds automatic flushes now."""
+        return self._brake.is_on(now)
+
+    def _compare(self, now: Instant) -> list[Action]:
+        facts = self.facts
+        if facts.local is None or OvnDatabase.SOUTHBOUND not in facts.ovn:
+            return []
+        heard = frozenset(facts.ovn)
+        is_baseline = not heard <= self._heard
+        self._heard |= heard
+        sight = Sight(facts.routers, facts.zone_map, facts.sessions, is_baseline=is_baseline)
+        changes = self._tracker.compare(sight, now)
+        self._brake.note(len(changes.assignments), facts.policy.mass_change, now)
+        for assignment in changes.assignments:
+            mode = facts.policy.mode(assignment.trigger)
+            if mode is not Mode.OFF:
+                self._watches.append(Watch.of(assignment, mode, now))
+        return list(changes.reports)
+
+    def _ask(self, event: ManualFlushAsked) -> list[Action]:
+        actions: list[Action] = []
+        for zone in event.zones:
+            actions += self._order_manually(zone, event)
+        for name in event.routers:
+            zones = self._zones_of(name)
+            if not zones:
+                why = f"no router {name} has a zone of its own on this chassis"
+                actions.append(HoldZone(None, Trigger.MANUAL, name, Reason.UNOWNED_ZONE, why, event.request_id))
+            for zone in zones:
+                actions += self._order_manually(zone, event)
+        return actions
+
+    def _order_manually(self, zone: FlushableZoneId, event: ManualFlushAsked) -> list[Action]:
+        now = event.at
+        refusal = judge(zone, Trigger.MANUAL, self._conditions(now))
+        if refusal is None and event.is_dry_run:
+            refusal = Refusal(Reason.DRY_RUN, "asked for with --dry-run")
+        known = self.facts.zone_map.zones.get(zone)
+        owner = "" if known is None else known.owner
+        if refusal is not None:
+            return [HoldZone(zone, Trigger.MANUAL, owner, refusal.reason, refusal.why, event.request_id)]
+        self._manual.append(
+            FlushOrder(
+                order_id=next(self._order_ids),
+                zone=zone,
+                trigger=Trigger.MANUAL,
+                owner=owner,
+                router=None if known is None else known.router,
+                key=None if known is None else known.key,
+                visible=now,
+                request_id=event.request_id,
+            )
+        )
+        return []
+
+    def _zones_of(self, name: str) -> list[FlushableZoneId]:
+        """Zones of every router of this name, alias or identity; zone 0 is left to the host."""
+        return [
+            flushable_zone_id(zone.zone)
+            for _, zone in sorted(self.facts.zone_map.zones.items())
+            if zone.router is not None and name in (zone.owner, zone.alias, zone.router) and zone.zone
+        ]
+
+    def _flush(self, now: Instant) -> list[Action]:
+        """Order the next flush if none is out, and hold what may not be sent."""
+        actions: list[Action] = []
+        while self._manual and self._in_flight is None:
+            actions += self._send(self._manual.pop(0), now)
+        for watch in self._watches:
+            if watch.wants_flush(now):
+                actions += self._flush_watch(watch, now)
+        return actions
+
+    def _flush_watch(self, watch: Watch, now: Instant) -> list[Action]:
+        refusal = self._lateness(watch.assignment, now) or judge(
+            watch.assignment.zone.zone, watch.assignment.trigger, self._conditions(now)
+        )
+        if refusal is None:
+            if self._in_flight is not None:
+                return []
+            order = self._order(watch.assignment)
+            watch.order_id, watch.held_for = order.order_id, None
+            return self._send(order, now)
+        return self._hold(watch, refusal, now)
+
+    def _lateness(self, assignment: Assignment, now: Instant) -> Refusal | None:
+        if not assignment.is_timely:
+            return Refusal(Reason.TOO_LATE, "seen only after a reconnect, so traffic may flow already")
+        late_s = now.since(assignment.visible)
+        if late_s > self.facts.policy.max_lateness_s:
+            return Refusal(Reason.TOO_LATE, f"visible for {late_s:.1f}s, so traffic may flow already")
+        return None
+
+    def _order(self, assignment: Assignment) -> FlushOrder:
+        visible = assignment.visible
+        lateness_s = self.facts.policy.max_lateness_s
+        return FlushOrder(
+            order_id=next(self._order_ids),
+            zone=flushable_zone_id(assignment.zone.zone),
+            trigger=assignment.trigger,
+            owner=assignment.owner,
+            router=assignment.router,
+            key=assignment.zone.key,
+            visible=visible,
+            not_after=Instant(visible.boot_s + lateness_s, visible.wall_s + lateness_s),
+        )
+
+    def _send(self, order: FlushOrder, now: Instant) -> list[Action]:
+        self._in_flight = order
+        self._budget.spend(now)
+        return [FlushZone(order)]
+
+    def _hold(self, watch: Watch, refusal: Refusal, now: Instant) -> list[Action]:
+        assignment = watch.assignment
+        is_news = watch.held_for is not refusal.reason
+        if refusal.reason.is_transient:
+            watch.held_for = refusal.reason
+        else:
+            watch.settle(FlushStep.HELD, refusal.reason, now)
+        if not is_news:
+            return []
+        return [HoldZone(assignment.zone.zone, assignment.trigger, assignment.owner, refusal.reason, refusal.why)]
+
+    def _finish(self, event: FlushFinished, now: Instant) -> list[Action]:
+        if self._in_flight is not None and self._in_flight.order_id == event.order.order_id:
+            self._in_flight = None
+        watch = next((w for w in self._watches if w.order_id == event.order.order_id), None)
+        order = event.order
+        match event.outcome:
+            case FlushResult():
+                if watch is not None:
+                    watch.settle(FlushStep.DONE, "", now)
+                return []
+            case FlushFailure(_, reason, _):
+                if watch is not None:
+                    watch.settle(FlushStep.FAILED, reason, now)
+                return []
+            case FlushRefusal(zone, reason, why):
+                self._budget.refund()
+                if watch is None:
+                    return [HoldZone(zone, order.trigger, order.owner, reason, why, order.request_id)]
+                watch.order_id = None
+                watch.not_before_s = now.boot_s + RETRY_S
+                return self._hold(watch, Refusal(reason, why), now)
+
+    def _count(self, now: Instant) -> list[Action]:
+        waiting = [w for w in self._watches if w.is_counting and not w.is_count_asked]
+        cannot_count = self.facts.supports(Capability.CONNTRACK) is False
+        if cannot_count or self.facts.datapath_type is DatapathType.USERSPACE:
+            for watch in waiting:
+                watch.decide(None, now)
+            return []
+        for watch in waiting:
+            watch.is_count_asked = True
+        return [CountNow("a verdict waits for it")] if waiting else []
+
+    def _verdicts(self, now: Instant) -> list[Action]:
+        for watch in self._watches:
+            if watch.is_counting:
+                watch.weigh(self.facts.count, now)
+        by_router: dict[RouterId, list[Watch]] = {}
+        for watch in self._watches:
+            by_router.setdefault(watch.assignment.router, []).append(watch)
+        actions: list[Action] = []
+        for watches in by_router.values():
+            given: list[ZoneVerdict] = [w.verdict for w in watches if w.verdict is not None]
+            if len(given) == len(watches):
+                actions.append(GiveVerdict(tuple(given)))
+                self._watches = [w for w in self._watches if w not in watches]
+        return actions
+
+    def _report_brake(self, now: Instant) -> list[Action]:
+        is_on = self._brake.is_on(now)
+        if is_on is self._was_braked:
+            return []
+        self._was_braked = is_on
+        return [ReportBrake(is_on, self._brake.changes(now))]
+
+    def _conditions(self, now: Instant) -> Conditions:
+        facts = self.facts
+        return Conditions(
+            zone_map=facts.zone_map,
+            local=facts.local,
+            policy=facts.policy,
+            is_map_fresh=facts.is_map_fresh(now),
+            is_flusher=facts.is_flusher,
+            is_paused=facts.is_paused,
+            is_braked=self._brake.is_on(now),
+            has_budget=self._budget.has_room(facts.policy.budget_per_minute, now),
+            is_ovn_controller_up=facts.is_up(Daemon.OVN_CONTROLLER),
+            same_namespace=facts.supports(Capability.SAME_NETWORK_NAMESPACE),
+            has_conntrack=facts.supports(Capability.CONNTRACK),
+        )

@@ -1,0 +1,242 @@
+"""Logical routers over time: which are new, which zones they hold here, and what a change of either means.
+
+An assignment is (router identity, zone). Databases are replayed, rebuilt and reconnected to; none of that makes a
+router new. A router is new only when a view shows it that an earlier view did not, and neither its identity nor,
+across a rebuilt database, its name was known before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ctctl.model.actions import ReportRouter, RouterChange
+from ctctl.model.flush import Trigger
+from ctctl.model.ids import RouterId, ZoneId
+from ctctl.model.instant import Instant
+from ctctl.model.ovn import LogicalRouter
+from ctctl.model.zone import Zone, ZoneKind, ZoneMap
+
+PENDING_EXPIRY_S: Final = 3600.0
+"""A router created without a local port gets no zones; after this long its first zones count as an arrival."""
+
+NAME_MEMORY_S: Final = 600.0
+"""A router that left with a database session can be recognised by its name for this long."""
+
+FLAP_S: Final = 60.0
+"""A (router, zone) pair that comes back within this time never left."""
+
+READY_WINDOW_S: Final = 300.0
+"""Longer waits from creation to zones are a port that was added later, not a slow controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A zone newly assigned to a router. `is_timely`: when it became visible is known, because the connection that
+    showed it was up before; without that nobody can say how late a flush would be.
+    """
+
+    router: RouterId
+    owner: str
+    zone: Zone
+    trigger: Trigger
+    visible: Instant
+    is_timely: bool
+    router_seen: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one comparison found."""
+
+    assignments: tuple[Assignment, ...] = ()
+    reports: tuple[ReportRouter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The routers and the map as they are now. `sessions`: of the OVN connections they came through. `is_baseline`: a
+    database speaks for the first time, so nothing in it is new.
+    """
+
+    routers: Mapping[RouterId, LogicalRouter]
+    zone_map: ZoneMap
+    sessions: tuple[int, ...]
+    is_baseline: bool = False
+
+
+@dataclass(slots=True)
+class _Router:
+    name: str
+    seen: Instant
+    is_new: bool
+    zones: dict[ZoneKind, ZoneId] = field(default_factory=dict)
+    lost: dict[ZoneId, Instant] = field(default_factory=dict)
+    """Zones it no longer holds, with since when."""
+    gone: Instant | None = None
+    left_with_session: bool = False
+
+
+class RouterTracker:
+    """Compares each sight with all before it. The first one is the baseline and yields nothing."""
+
+    def __init__(self) -> None:
+        self._routers: dict[RouterId, _Router] = {}
+        self._key_seen: dict[tuple[str, ZoneId], tuple[Instant, bool]] = {}
+        self._last: Sight | None = None
+        self._local_session: int | None = None
+
+    def note_keys(self, zone_map: ZoneMap, local_session: int, now: Instant) -> None:
+        """Remember since when each key is visible, also while its owner cannot be resolved yet."""
+        is_timely = self._local_session == local_session
+        self._local_session = local_session
+        present = {(zone.key, number) for number, zone in zone_map.zones.items() if zone.key is not None}
+        self._key_seen = {pair: self._key_seen.get(pair, (now, is_timely)) for pair in present}
+
+    def compare(self, sight: Sight, now: Instant) -> Changes:
+        """What changed since the last sight."""
+        before, self._last = self._last, sight
+        if before is None:
+            self._adopt(sight, now)
+            return Changes()
+        is_same_session = before.sessions == sight.sessions
+        reports = [*self._departures(sight, is_same_session=is_same_session, now=now)]
+        reports += self._arrivals(sight, now)
+        assignments: list[Assignment] = []
+        zones_by_router = _zones_by_router(sight.zone_map)
+        for router_id, router in self._routers.items():
+            zones = zones_by_router.get(router_id, ())
+            found = self._assignments(router_id, router, zones, now)
+            if not is_same_session:
+                found = [replace(a, is_timely=False) for a in found]
+            assignments += found
+            reports += _readiness(router_id, router, found, now)
+            reports += _loss(router_id, router, zones, now)
+        self._forget(now)
+        return Changes(tuple(assignments), tuple(reports))
+
+    def pending(self) -> int:
+        """Routers created since the agent started that have no zones here yet."""
+        return sum(1 for r in self._routers.values() if r.gone is None and r.is_new and not r.zones)
+
+    def first_seen(self, router: RouterId) -> Instant | None:
+        """When this router first appeared, None for one of the baseline or an unknown one."""
+        known = self._routers.get(router)
+        return known.seen if known is not None and known.is_new else None
+
+    def _adopt(self, sight: Sight, now: Instant) -> None:
+        for router_id, row in sight.routers.items():
+            self._routers[router_id] = _Router(row.name, now, is_new=False)
+        for router_id, zones in _zones_by_router(sight.zone_map).items():
+            if router_id in self._routers:
+                self._routers[router_id].zones = {z.kind: z.zone for z in zones}
+
+    def _departures(self, sight: Sight, *, is_same_session: bool, now: Instant) -> Iterable[ReportRouter]:
+        for router_id, router in self._routers.items():
+            if router.gone is None and router_id not in sight.routers:
+                router.gone = now
+                router.left_with_session = not is_same_session
+                zones = tuple(sorted(router.zones.values()))
+                yield ReportRouter(router_id, router.name, RouterChange.REMOVED, zones, now)
+
+    def _arrivals(self, sight: Sight, now: Instant) -> Iterable[ReportRouter]:
+        for router_id, row in sight.routers.items():
+            known = self._routers.get(router_id)
+            if known is not None:
+                known.gone = None
+                if known.name != row.name:
+                    known.name = row.name
+                    zones = tuple(sorted(known.zones.values()))
+                    yield ReportRouter(router_id, row.name, RouterChange.RENAMED, zones, now)
+                continue
+            former = self._take_former(row.name)
+            if former is not None:
+                former.gone = None
+                self._routers[router_id] = former
+                continue
+            self._routers[router_id] = _Router(row.name, now, is_new=not sight.is_baseline)
+            if not sight.is_baseline:
+                yield ReportRouter(router_id, row.name, RouterChange.CREATED, (), now)
+
+    def _take_former(self, name: str) -> _Router | None:
+        """The router of this name that vanished with a database session: the same one, under a new identity."""
+        for router_id, router in self._routers.items():
+            if router.name == name and router.gone is not None and router.left_with_session:
+                return self._routers.pop(router_id)
+        return None
+
+    def _assignments(
+        self, router_id: RouterId, router: _Router, zones: tuple[Zone, ...], now: Instant
+    ) -> list[Assignment]:
+        found = []
+        for zone in zones:
+            number = zone.zone
+            former = router.zones.get(zone.kind)
+            if former == number:
+                continue
+            router.zones[zone.kind] = number
+            if former is not None:
+                router.lost[former] = now
+            if number in router.lost and now.since(router.lost[number]) <= FLAP_S:
+                continue
+            visible, is_timely = self._key_seen.get((zone.key or "", number), (now, False))
+            trigger = _trigger(router, former, now)
+            seen = router.seen if router.is_new else None
+            found.append(Assignment(router_id, zone.owner, zone, trigger, visible, is_timely, seen))
+        return found
+
+    def _forget(self, now: Instant) -> None:
+        stale = [i for i, r in self._routers.items() if r.gone is not None and now.since(r.gone) > NAME_MEMORY_S]
+        for router_id in stale:
+            del self._routers[router_id]
+        for router in self._routers.values():
+            router.lost = {zone: lost for zone, lost in router.lost.items() if now.since(lost) <= FLAP_S}
+
+
+def _zones_by_router(zone_map: ZoneMap) -> dict[RouterId, tuple[Zone, ...]]:
+    zones: dict[RouterId, list[Zone]] = {}
+    for number in sorted(zone_map.zones):
+        zone = zone_map.zones[number]
+        if zone.router is not None:
+            zones.setdefault(zone.router, []).append(zone)
+    return {router: tuple(found) for router, found in zones.items()}
+
+
+def _trigger(router: _Router, former: ZoneId | None, now: Instant) -> Trigger:
+    if former is not None:
+        return Trigger.RENUMBERED
+    if router.is_new and now.since(router.seen) <= PENDING_EXPIRY_S:
+        return Trigger.ROUTER_CREATED
+    return Trigger.ROUTER_ARRIVED
+
+
+def _readiness(router_id: RouterId, router: _Router, found: list[Assignment], now: Instant) -> list[ReportRouter]:
+    if not found:
+        return []
+    zones = tuple(sorted(a.zone.zone for a in found))
+    change = {
+        Trigger.ROUTER_CREATED: RouterChange.READY,
+        Trigger.RENUMBERED: RouterChange.RENUMBERED,
+    }.get(found[0].trigger, RouterChange.ARRIVED)
+    ready_s = None
+    if change is RouterChange.READY:
+        waited = max(a.visible for a in found).since(router.seen)
+        # A key can be visible before the OVN database's update arrives here: the router was ready at once.
+        ready_s = max(0.0, waited) if waited < READY_WINDOW_S else None
+    return [ReportRouter(router_id, found[0].owner, change, zones, now, created_to_ready_s=ready_s)]
+
+
+def _loss(router_id: RouterId, router: _Router, zones: tuple[Zone, ...], now: Instant) -> list[ReportRouter]:
+    present = {zone.kind for zone in zones}
+    lost = {kind: number for kind, number in router.zones.items() if kind not in present}
+    for kind, number in lost.items():
+        del router.zones[kind]
+        router.lost[number] = now
+    if not lost or router.zones:
+        return []
+    # From here on zones that it gets are those of a router that comes back, not of a new one.
+    router.is_new = False
+    if router.gone is not None:
+        return []
+    return [ReportRouter(router_id, router.name, RouterChange.LEFT, tuple(sorted(lost.values())), now)]

@@ -1,0 +1,102 @@
+"""Counting the table on a timer and on demand, within a share of one core, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ctctl.backends.protocol import ConntrackReader, CountIncompleteError
+from ctctl.model.counts import IncompleteReason
+from ctctl.model.events import CountFailed, CountFinished
+from ctctl.model.instant import Instant
+from ctctl.sources.source import Clock, Report
+
+MAX_CREDIT_S: Final = 5.0
+"""Unused counting time that can be saved up: enough for a few passes in a row over a table of a million entries."""
+
+_RETRY_AFTER_FAILURE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CountSettings:
+    """How often the conntrack table is counted.
+
+    interval_s: Time between two regular passes; it stretches when the table is so large that `max_cpu_ratio` asks.
+    max_cpu_ratio: Share of one core that all passes together may use, verification passes included.
+    """
+
+    interval_s: float = 15.0
+    max_cpu_ratio: float = 0.02
+
+
+class Allowance:
+    """Counting time saved up and spent: `ratio` seconds are earned per second, a pass costs what it took."""
+
+    def __init__(self, ratio: float, now: Instant) -> None:
+        self._ratio = ratio
+        self._credit_s = MAX_CREDIT_S
+        self._at = now
+
+    def spend(self, seconds: float, now: Instant) -> None:
+        """Pay for a pass that ended now. The balance may become negative."""
+        self._accrue(now)
+        self._credit_s -= seconds
+
+    def wait_s(self, now: Instant) -> float:
+        """Seconds until the balance is positive again; 0 when it is."""
+        self._accrue(now)
+        return 0.0 if self._credit_s > 0 else -self._credit_s / self._ratio
+
+    def _accrue(self, now: Instant) -> None:
+        self._credit_s = min(MAX_CREDIT_S, self._credit_s + now.since(self._at) * self._ratio)
+        self._at = now
+
+
+class CountSource:
+    """Reports `CountFinished` or `CountFailed` after each pass."""
+
+    name = "counts"
+
+    def __init__(self, settings: CountSettings, reader: ConntrackReader, report: Report, clock: Clock) -> None:
+        self._settings = settings
+        self._reader = reader
+        self._report = report
+        self._clock = clock
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+
+    def request(self) -> None:
+        """Count as soon as the allowance permits; from any thread. Requests made before a pass starts share it."""
+        self._wake.set()
+
+    def run(self) -> None:
+        """Count until stopped."""
+        allowance = Allowance(self._settings.max_cpu_ratio, self._clock())
+        while not self._stop.is_set():
+            self._wake.clear()
+            pause_s = self._pass(allowance)
+            self._wake.wait(timeout=pause_s)
+            self._stop.wait(timeout=allowance.wait_s(self._clock()))
+
+    def stop(self) -> None:
+        """End `run`, also in the middle of a pass."""
+        self._stop.set()
+        self._wake.set()
+
+    def _pass(self, allowance: Allowance) -> float:
+        """Count once. Returns how long to wait before the next regular pass, in seconds."""
+        started = self._clock()
+        should_stop: Callable[[], bool] = self._stop.is_set
+        try:
+            finished = self._reader.count(should_stop)
+        except CountIncompleteError as error:
+            ended = self._clock()
+            allowance.spend(ended.since(started), ended)
+            if error.reason is not IncompleteReason.STOPPED:
+                self._report(CountFailed(error.reason, str(error), ended))
+            return max(_RETRY_AFTER_FAILURE_S, self._settings.interval_s)
+        allowance.spend(finished.duration_s, self._clock())
+        self._report(CountFinished(finished))
+        return self._settings.interval_s
