@@ -33,13 +33,16 @@ test-slow: ## tests of minutes, or with a machine of their own
 	@$(PYTEST) -m slow || { code=$$?; [ $$code -eq 5 ] && echo "no slow test exists" || exit $$code; }
 
 .PHONY: check
-check: ## format, lint, types, import contracts, unit tests
+check: lint ## what to run before each commit: lint and the unit tests, under a minute
+	@$(PYTEST) -m "not host and not ovn and not slow" --numprocesses 2
+
+.PHONY: lint
+lint: ## format, lint, types and import contracts
 	@$(SET_UP) check
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) -m "not host and not ovn and not slow" --numprocesses 2
 
 .PHONY: format
 format: ## format the code, mend what ruff can mend

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 11):  # noqa: UP036 - this runs before anything checked the machine's Python
     sys.exit("set-up: ctctl needs Python 3.11 or newer; run make with PYTHON=python3.11 (or newer)")
 
 import signal

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.setup.command import last_word, run
 from tests.setup.errors import SetupError
 from tests.setup.services import no_service_starts
 
@@ -22,6 +23,7 @@ _APT: Final = (
     "--option=Dpkg::Options::=--force-confdef",
     "--option=Dpkg::Options::=--force-confold",
 )
+_QUIET: Final = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "APT_LISTCHANGES_FRONTEND": "none"}
 
 
 def names_in(lists: Iterable[Path]) -> list[str]:
@@ -46,7 +48,9 @@ def missing(names: Sequence[str]) -> list[str]:
         raise SetupError(f"this target needs Debian 12 or 13 (there is no dpkg here) with {' '.join(names)}")
     query = ["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n", *names]
     shown = subprocess.run(query, capture_output=True, text=True, check=False).stdout
-    present = {name for status, _, name in (line.partition(" ") for line in shown.splitlines()) if status == "installed"}
+    present = {
+        name for status, _, name in (line.partition(" ") for line in shown.splitlines()) if status == "installed"
+    }
     return [name for name in names if name not in present]
 
 
@@ -65,30 +69,15 @@ def install(names: Sequence[str]) -> None:
         _apt("update")
         done = _apt("install", "--yes", "--no-install-recommends", "--no-remove", *names)
     if left := missing(names):
-        raise SetupError(f"apt-get did not install {' '.join(left)}: {_last_line(done)}")
+        raise SetupError(f"apt-get did not install {' '.join(left)}: {last_word(done, 'E: ')}")
 
 
 def _apt(*arguments: str) -> subprocess.CompletedProcess[str]:
-    quiet = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "APT_LISTCHANGES_FRONTEND": "none"}
     give_up = time.monotonic() + LOCK_TIMEOUT_S
     while True:
-        done = subprocess.run(
-            [*_APT, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=os.environ | quiet,
-            check=False,
-        )
+        done = run([*_APT, *arguments], _QUIET)
         # apt waits for dpkg's lock by itself, but not for the one over its package lists.
         is_locked = done.returncode != 0 and "Could not get lock" in done.stdout
         if not is_locked or time.monotonic() > give_up:
             return done
         time.sleep(2)
-
-
-def _last_line(done: subprocess.CompletedProcess[str]) -> str:
-    errors = [line for line in done.stdout.splitlines() if line.startswith("E: ")]
-    return errors[-1] if errors else f"exit code {done.returncode}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from tests.setup import packages, venv
+from tests.setup.command import log_path
 from tests.setup.errors import SetupError
 from tests.setup.lock import exclusive
 from tests.setup.needs import Need
@@ -20,6 +21,7 @@ def prepare(need: Need) -> None:
     names = packages.names_in(CLONE / path for path in need.package_lists)
     if packages.missing(names) or not venv.is_current():
         with exclusive(cache_dir() / "set-up.lock"):
+            log_path().unlink(missing_ok=True)
             # Asked again under the lock: another set-up may have done it meanwhile.
             if lacking := packages.missing(_with_venv_package(names)):
                 packages.install(lacking)

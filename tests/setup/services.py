@@ -34,7 +34,7 @@ def no_service_starts(policy: Path = POLICY) -> Iterator[None]:
     if os.path.lexists(policy) and not _is_ours(policy):
         if not _forbids(policy):
             raise SetupError(
-                f"{policy} of this machine lets packages start their services; make it exit {FORBIDDEN} for the duration"
+                f"{policy} of this machine lets packages start services; make it exit {FORBIDDEN} for the duration"
             )
         yield
         return

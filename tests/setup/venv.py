@@ -6,12 +6,13 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.setup.command import last_word, run
 from tests.setup.errors import SetupError
 from tests.setup.paths import CLONE
 
@@ -19,6 +20,8 @@ VENV: Final = CLONE / ".venv"
 PYTHON: Final = VENV / "bin" / "python"
 CONSTRAINTS: Final = CLONE / ".ci" / "constraints.txt"
 PYPROJECT: Final = CLONE / "pyproject.toml"
+BUILD_TOOLS: Final = ("editables", "setuptools", "wheel")
+"""Beside the build backend: what makes ctctl editable, and what builds dependencies that come as source (ovs)."""
 _STAMP: Final = VENV / ".set-up"
 
 
@@ -47,15 +50,11 @@ def create() -> None:
     print(f"set-up: creating {VENV}", file=sys.stderr)
     if VENV.exists():
         shutil.rmtree(VENV)
-    _run([sys.executable, "-I", "-m", "venv", str(VENV)])
+    _run([sys.executable, "-I", "-m", "venv", VENV])
     project = tomllib.loads(PYPROJECT.read_text())
     _pip(*BUILD_TOOLS, *project["build-system"]["requires"])
     _pip("--no-build-isolation", "--editable", str(CLONE), *project["dependency-groups"]["dev"])
     _STAMP.write_text(_fingerprint())
-
-
-BUILD_TOOLS: Final = ("setuptools", "wheel")
-"""What source distributions among the dependencies (ovs) are built with."""
 
 
 def _fingerprint() -> str:
@@ -68,21 +67,20 @@ def _fingerprint() -> str:
 
 
 def _pip(*arguments: str) -> None:
-    pip = [str(PYTHON), "-I", "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "install"]
-    _run([*pip, "--constraint", str(CONSTRAINTS), *arguments])
+    pip: list[str | Path] = [
+        PYTHON,
+        "-I",
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "install",
+    ]
+    _run([*pip, "--constraint", CONSTRAINTS, *arguments])
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+def _run(command: Sequence[str | Path]) -> None:
+    done = run(command)
     if done.returncode != 0:
-        errors = [line for line in done.stdout.splitlines() if line.lower().startswith("error")]
-        why = errors[-1] if errors else done.stdout.strip().rpartition("\n")[2]
-        raise SetupError(f"cannot create {VENV}: {why} (exit code {done.returncode} of {' '.join(command[:5])} …)")
+        raise SetupError(f"cannot create {VENV}: {last_word(done, 'ERROR:')}")
