@@ -33,7 +33,7 @@ class FlushPolicy:
     """
 
     switch: Switch = Switch.ENFORCE
-    modes: Mapping[Trigger, Mode] = DEFAULT_MODES
+    modes: Mapping[Trigger, Mode] = field(default_factory=lambda: DEFAULT_MODES)
     grace_s: float = 30.0
     max_lateness_s: float = 5.0
     budget_per_minute: int = 60
