@@ -1,0 +1,202 @@
+"""Probes the main loops of ovs-vswitchd and ovn-controller, and reports a stall while it lasts.
+
+One thread, one persistent connection to each daemon and at most one question outstanding on each: what a daemon
+answers late it has to answer late only once. A probe is never given up and never doubled; the time-out of the
+settings declares a stall, nothing else. The rising age of an unanswered probe is not reported: whoever reads the
+last `DaemonView` subtracts `unanswered_since` from the present.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ctctl.clients.daemon_files import ControlSocket, control_sockets
+from ctctl.clients.unixctl import BacklogFullError, ConnectionLostError, UnixctlConnection, connect_first
+from ctctl.errors import ProtocolError, UnavailableError
+from ctctl.model.daemon import Daemon, DaemonView
+from ctctl.model.events import DaemonSeen
+from ctctl.model.instant import Instant
+from ctctl.sources.source import Clock, Report
+from ctctl.wire.unixctl import CommandFailedError, parse_version
+
+
+@dataclass(frozen=True, slots=True)
+class StallSettings:
+    """`stalls:` of the configuration.
+
+    `interval_s`: seconds between two probes of a main loop, and after which an unanswered one is reported.
+    `timeout_s`: seconds after which an unanswered probe is a stall episode; vswitchd itself warns from 1 s on.
+    """
+
+    interval_s: float = 0.5
+    timeout_s: float = 1.0
+
+
+class MainLoopProbe:
+    """The probe of one daemon. Never waits: `turn` does what is due, `due_boot_s` says when to call it again."""
+
+    def __init__(self, daemon: Daemon, rundir: Path, interval_s: float) -> None:
+        self._rundir = rundir
+        self._interval_s = interval_s
+        self._view = DaemonView(daemon=daemon, is_up=False)
+        self._connection: UnixctlConnection | None = None
+        self._candidates: tuple[ControlSocket, ...] = ()
+        self._asked: Instant | None = None
+        self._due_boot_s = float("-inf")
+        self._connect_not_before_boot_s = float("-inf")
+
+    @property
+    def due_boot_s(self) -> float:
+        """CLOCK_BOOTTIME seconds at which `turn` has something to do even if nothing arrives."""
+        return self._due_boot_s
+
+    def fileno(self) -> int | None:
+        """What to poll for input meanwhile, None while there is no connection."""
+        return None if self._connection is None else self._connection.fileno()
+
+    def turn(self, now: Instant) -> DaemonView | None:
+        """Take what has arrived, do what is due; return the view if it says something new."""
+        before = self._view
+        if self._connection is not None:
+            self._receive(self._connection, now)
+        if now.boot_s >= self._due_boot_s:
+            self._due_boot_s = now.boot_s + self._interval_s
+            if self._is_replaced():
+                self._start_over()
+            if self._connection is None:
+                self._connect(now)
+            elif self._asked is None:
+                self._ask(self._connection, now)
+            else:
+                self._view = replace(self._view, is_up=True, unanswered_since=self._asked, why_down="")
+        return None if self._view == before else self._view
+
+    def close(self) -> None:
+        """Drop the connection."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _receive(self, connection: UnixctlConnection, now: Instant) -> None:
+        try:
+            text = connection.receive()
+        except CommandFailedError as e:  # an answer all the same
+            text = e.answer
+        except (ConnectionLostError, ProtocolError):
+            self._start_over()
+            return
+        if text is None or self._asked is None:
+            return
+        self._view = replace(
+            self._view,
+            is_up=True,
+            unanswered_since=None,
+            last_round_trip_s=now.since(self._asked),
+            version=parse_version(text),
+            why_down="",
+            answers=self._view.answers + 1,
+        )
+        self._due_boot_s = max(now.boot_s, self._asked.boot_s + self._interval_s)
+        self._asked = None
+
+    def _start_over(self) -> None:
+        """The daemon ended or was replaced: what it has not answered it never will."""
+        self.close()
+        self._asked = None
+        self._view = replace(self._view, unanswered_since=None)
+        # At once, but not in a circle with a daemon that accepts and closes.
+        self._due_boot_s = self._connect_not_before_boot_s
+
+    def _is_replaced(self) -> bool:
+        """Claims that a control socket has appeared that was not there when this connection was made.
+
+        A connection outlives its file: as long as no other takes its place, the daemon is the same.
+        """
+        if self._connection is None:
+            return False
+        try:
+            first = control_sockets(self._rundir, self._view.daemon)[0]
+        except UnavailableError:
+            return False
+        return first not in self._candidates
+
+    def _connect(self, now: Instant) -> None:
+        self._connect_not_before_boot_s = now.boot_s + self._interval_s
+        try:
+            self._candidates = control_sockets(self._rundir, self._view.daemon)
+            self._connection, found = connect_first(self._candidates)
+        except BacklogFullError:
+            # Up and stuck. It will be asked as soon as it accepts; the wait has begun now.
+            self._asked = self._asked or now
+            self._view = replace(self._view, is_up=True, unanswered_since=self._asked, why_down="")
+        except UnavailableError as e:
+            self._asked = None
+            self._view = replace(
+                self._view, is_up=False, unanswered_since=None, version=None, socket_path=None, why_down=str(e)
+            )
+        else:
+            self._view = replace(self._view, is_up=True, socket_path=str(found.path), why_down="")
+            self._ask(self._connection, now)
+
+    def _ask(self, connection: UnixctlConnection, now: Instant) -> None:
+        try:
+            connection.ask("version")
+        except ConnectionLostError:
+            self._start_over()
+            return
+        self._asked = self._asked or now
+
+
+class MainLoopProber:
+    """The source `stalls`: reports `DaemonSeen` for both daemons.
+
+    After every answer, about every interval while a probe older than that is unanswered, and when a daemon goes down
+    or the reason changes. A daemon that cannot be asked is a report, never an exception.
+    """
+
+    name = "stalls"
+
+    def __init__(
+        self, settings: StallSettings, ovs_rundir: Path, ovn_rundir: Path, report: Report, clock: Clock
+    ) -> None:
+        self._probes = (
+            MainLoopProbe(Daemon.VSWITCHD, ovs_rundir, settings.interval_s),
+            MainLoopProbe(Daemon.OVN_CONTROLLER, ovn_rundir, settings.interval_s),
+        )
+        self._report = report
+        self._clock = clock
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._is_stopped = False
+
+    def run(self) -> None:
+        """Probe until `stop`."""
+        try:
+            while not self._is_stopped:
+                now = self._clock()
+                for probe in self._probes:
+                    view = probe.turn(now)
+                    if view is not None:
+                        self._report(DaemonSeen(view))
+                self._wait(now)
+        finally:
+            for probe in self._probes:
+                probe.close()
+
+    def stop(self) -> None:
+        """Make `run` return at once."""
+        self._is_stopped = True
+        os.eventfd_write(self._wake, 1)
+
+    def _wait(self, now: Instant) -> None:
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        for probe in self._probes:
+            descriptor = probe.fileno()
+            if descriptor is not None:
+                poll.register(descriptor, select.POLLIN)
+        due_in_s = min(probe.due_boot_s for probe in self._probes) - now.boot_s
+        poll.poll(max(0, math.ceil(due_in_s * 1000)))
