@@ -50,13 +50,15 @@ class UnixctlDaemon:
         self.accept()
         for connection in self.connections:
             try:
-                data = connection.recv(65536, socket.MSG_DONTWAIT)
+                data = connection.recv(65536)
             except BlockingIOError:
                 continue
             while data:
                 request, end = json.JSONDecoder().raw_decode(data.decode())
                 data = data[end:]
+                connection.settimeout(10)  # for a client that reads while this sends
                 connection.sendall(json.dumps(self.answer(request)).encode())
+                connection.settimeout(0)
 
     def accept(self) -> None:
         while True:
@@ -64,7 +66,7 @@ class UnixctlDaemon:
                 connection, _ = self._listener.accept()
             except BlockingIOError:
                 return
-            connection.settimeout(10)  # for a client that reads while this sends
+            connection.settimeout(0)
             self.connections.append(connection)
             self.accepted += 1
 
