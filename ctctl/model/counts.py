@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import ceil, sqrt
 
 from ctctl.model.conntrack import Sighting
 from ctctl.model.ids import ZoneId
@@ -31,6 +32,19 @@ class IncompleteReason(StrEnum):
     PERMISSION = "permission"
     UNAVAILABLE = "unavailable"
     STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Which entries a pass keeps as sightings, for comparison with a later pass.
+
+    `zones`: every entry of these zones. `samples_per_zone`: at most so many long-lived entries of every other zone.
+    `max_sightings`: bound over all zones; what is beyond it is counted but not kept.
+    """
+
+    zones: frozenset[ZoneId] = frozenset()
+    samples_per_zone: int = 0
+    max_sightings: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +89,23 @@ class CountPass:
     def entries_in(self, zone: ZoneId) -> int:
         """Entries of one zone; 0 for a zone without any."""
         return self.entries_by_zone.get(zone, 0)
+
+    def margin_of(self, zone: ZoneId) -> int:
+        """Entries by which `entries_in(zone)` may be off in either direction, with 95 % confidence; 0 if complete.
+
+        A dump comes in hash order, so its beginning is a sample drawn without replacement. Wilson's interval, because
+        it stays honest for zones of which few entries, or none, were seen.
+        """
+        if self.is_complete or self.sampling_ratio >= 1 or self.entries == 0:
+            return 0
+        z = 1.96
+        read = self.entries * self.sampling_ratio
+        seen = self.entries_in(zone) * self.sampling_ratio
+        share = seen / read
+        centre = (share + z * z / (2 * read)) / (1 + z * z / read)
+        spread = z * sqrt(share * (1 - share) / read + z * z / (4 * read * read)) / (1 + z * z / read)
+        furthest = max(centre + spread - share, share - (centre - spread))
+        return ceil(furthest * self.entries * sqrt(1 - self.sampling_ratio))
 
 
 @dataclass(frozen=True, slots=True)
