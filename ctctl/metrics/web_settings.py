@@ -1,0 +1,29 @@
+"""How the HTTP server listens and what it lets a peer do: settings only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """The HTTP server. All its routes only read.
+
+    `listen_addresses`: HOST:PORT each; without a host every address, IPv6 and IPv4. An address that cannot be had
+    ends the start-up.
+    `telemetry_path`: where the metrics are.
+    `config_file`: TLS, users and headers, in the format all Prometheus exporters share; re-read when it changes.
+    `max_connections`: open connections; when all are taken a newcomer gets the place of the longest idle one.
+    `header_timeout_s`: seconds a peer has for connecting, a TLS handshake and a whole request.
+    `send_timeout_s`: seconds a peer has for taking the answer.
+    `idle_timeout_s`: seconds a connection may rest between two requests; longer than a scrape interval spares a
+    handshake per scrape.
+    """
+
+    listen_addresses: tuple[str, ...] = (":10779",)
+    telemetry_path: str = "/metrics"
+    config_file: str | None = None
+    max_connections: int = 512
+    header_timeout_s: float = 5.0
+    send_timeout_s: float = 10.0
+    idle_timeout_s: float = 120.0
