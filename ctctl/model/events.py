@@ -13,6 +13,7 @@ from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase, OvnView
 from ctctl.model.ovs import LocalView
 from ctctl.model.policy import FlushPolicy
+from ctctl.model.stalls import LogRead, LongPoll, RcuBlocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,4 +142,7 @@ Event = (
     | PauseChanged
     | ManualFlushAsked
     | TimePassed
+    | RcuBlocked
+    | LongPoll
+    | LogRead
 )
