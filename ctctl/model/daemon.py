@@ -48,8 +48,9 @@ class DaemonView:
     accepts connections (a stalled daemon is up). `last_round_trip_s`: of the last answered probe. `version`: as the
     daemon itself says, e.g. "3.1.0". `why_down`: one line with path and remedy when it is not up.
     `answers`: probes answered so far; when it has grown, `last_round_trip_s` is a new observation.
-    `thread`: the main thread as last sampled, `thread_when_asked`: when the last probe was sent; None where
-    `/proc` cannot be read. `long_poll_intervals`: coverage counter of that name (Open vSwitch ≥ 3.3), None without.
+    `thread_when_asked`, `thread`: the main thread when the probe was sent and as last seen, only of a probe that is
+    or was answered late, None also where /proc cannot be read. `long_poll_intervals`: the daemon's coverage counter
+    of that name since it started, None without (Open vSwitch < 3.3).
     """
 
     daemon: Daemon

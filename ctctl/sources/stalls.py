@@ -3,7 +3,7 @@
 One thread, one persistent connection to each daemon and at most one question outstanding on each: what a daemon
 answers late it has to answer late only once. A probe is never given up and never doubled; the time-out of the
 settings declares a stall, nothing else. The rising age of an unanswered probe is not reported: whoever reads the
-last `DaemonView` subtracts `unanswered_since` from the present.
+last `DaemonView` subtracts `unanswered_since` from the present. /proc tells meanwhile what the thread is doing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import os
 import select
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from ctctl.clients.daemon_files import ControlSocket, control_sockets
+from ctctl.clients.proc import MainThread, find_main_thread
 from ctctl.clients.unixctl import BacklogFullError, ConnectionLostError, UnixctlConnection, connect_first
 from ctctl.errors import ProtocolError, UnavailableError
-from ctctl.model.daemon import Daemon, DaemonView
+from ctctl.model.daemon import Daemon, DaemonView, ThreadSample
 from ctctl.model.events import DaemonSeen
 from ctctl.model.instant import Instant
 from ctctl.sources.source import Clock, Report
-from ctctl.wire.unixctl import CommandFailedError, parse_version
+from ctctl.wire.unixctl import CommandFailedError, parse_counter, parse_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,25 @@ class StallSettings:
     timeout_s: float = 1.0
 
 
+_VERSION: Final[tuple[str, tuple[str, ...]]] = ("version", ())
+_COUNTER: Final[tuple[str, tuple[str, ...]]] = ("coverage/read-counter", ("long_poll_interval",))
+
+COUNTER_EVERY: Final = 20
+"""Every so many probes ask for the counter of long poll intervals instead of the version: the same round trip."""
+
+
 class MainLoopProbe:
     """The probe of one daemon. Never waits: `turn` does what is due, `due_boot_s` says when to call it again."""
 
-    def __init__(self, daemon: Daemon, rundir: Path, interval_s: float) -> None:
+    def __init__(self, daemon: Daemon, rundir: Path, interval_s: float, procfs: Path) -> None:
         self._rundir = rundir
         self._interval_s = interval_s
+        self._procfs = procfs
+        self._thread: MainThread | None = None
+        self._thread_when_asked: ThreadSample | None = None
+        self._question = _VERSION
+        self._questions = 0  # on this connection; the first is the version
+        self._has_counter = True
         self._view = DaemonView(daemon=daemon, is_up=False)
         self._connection: UnixctlConnection | None = None
         self._candidates: tuple[ControlSocket, ...] = ()
@@ -72,7 +87,7 @@ class MainLoopProbe:
             elif self._asked is None:
                 self._ask(self._connection, now)
             else:
-                self._view = replace(self._view, is_up=True, unanswered_since=self._asked, why_down="")
+                self._show_waiting(self._asked, now)
         return None if self._view == before else self._view
 
     def close(self) -> None:
@@ -84,30 +99,58 @@ class MainLoopProbe:
     def _receive(self, connection: UnixctlConnection, now: Instant) -> None:
         try:
             text = connection.receive()
-        except CommandFailedError as e:  # an answer all the same
-            text = e.answer
+        except CommandFailedError:  # an answer all the same
+            text = ""
         except (ConnectionLostError, ProtocolError):
             self._start_over()
             return
-        if text is None or self._asked is None:
+        if text is not None and self._asked is not None:
+            self._learn(text)
+            self._show_answered(self._asked, now)
+
+    def _learn(self, text: str) -> None:
+        if self._question == _VERSION:
+            self._view = replace(self._view, version=parse_version(text))
             return
+        try:
+            self._view = replace(self._view, long_poll_intervals=parse_counter(text))
+        except ProtocolError:  # Open vSwitch < 3.3 has no such counter
+            self._has_counter = False
+
+    def _show_answered(self, asked: Instant, now: Instant) -> None:
+        round_trip_s = now.since(asked)
+        has_waited = round_trip_s >= self._interval_s
         self._view = replace(
             self._view,
             is_up=True,
             unanswered_since=None,
-            last_round_trip_s=now.since(self._asked),
-            version=parse_version(text),
+            last_round_trip_s=round_trip_s,
             why_down="",
             answers=self._view.answers + 1,
+            thread=self._sample(now) if has_waited else None,
+            thread_when_asked=self._thread_when_asked if has_waited else None,
         )
-        self._due_boot_s = max(now.boot_s, self._asked.boot_s + self._interval_s)
+        self._due_boot_s = max(now.boot_s, asked.boot_s + self._interval_s)
         self._asked = None
+
+    def _show_waiting(self, asked: Instant, now: Instant) -> None:
+        self._view = replace(
+            self._view,
+            is_up=True,
+            unanswered_since=asked,
+            why_down="",
+            thread=self._sample(now),
+            thread_when_asked=self._thread_when_asked,
+        )
+
+    def _sample(self, now: Instant) -> ThreadSample | None:
+        return None if self._thread is None else self._thread.sample(now)
 
     def _start_over(self) -> None:
         """The daemon ended or was replaced: what it has not answered it never will."""
         self.close()
         self._asked = None
-        self._view = replace(self._view, unanswered_since=None)
+        self._view = replace(self._view, unanswered_since=None, thread=None, thread_when_asked=None)
         # At once, but not in a circle with a daemon that accepts and closes.
         self._due_boot_s = self._connect_not_before_boot_s
 
@@ -131,24 +174,46 @@ class MainLoopProbe:
             self._connection, found = connect_first(self._candidates)
         except BacklogFullError:
             # Up and stuck. It will be asked as soon as it accepts; the wait has begun now.
-            self._asked = self._asked or now
-            self._view = replace(self._view, is_up=True, unanswered_since=self._asked, why_down="")
+            self._identify(self._candidates[0])
+            self._begin_waiting(now)
+            self._show_waiting(self._asked or now, now)
         except UnavailableError as e:
             self._asked = None
             self._view = replace(
-                self._view, is_up=False, unanswered_since=None, version=None, socket_path=None, why_down=str(e)
+                self._view,
+                is_up=False,
+                unanswered_since=None,
+                version=None,
+                socket_path=None,
+                why_down=str(e),
+                long_poll_intervals=None,
             )
         else:
-            self._view = replace(self._view, is_up=True, socket_path=str(found.path), why_down="")
+            self._identify(found)
             self._ask(self._connection, now)
 
     def _ask(self, connection: UnixctlConnection, now: Instant) -> None:
+        self._question = _COUNTER if self._has_counter and self._questions % COUNTER_EVERY == 1 else _VERSION
+        self._questions += 1
         try:
-            connection.ask("version")
+            connection.ask(*self._question)
         except ConnectionLostError:
             self._start_over()
             return
-        self._asked = self._asked or now
+        self._begin_waiting(now)
+
+    def _identify(self, found: ControlSocket) -> None:
+        path = str(found.path)
+        if path != self._view.socket_path or self._thread is None:
+            self._thread = find_main_thread(self._procfs, self._view.daemon, found.pid)
+        self._questions = 0
+        self._has_counter = True
+        self._view = replace(self._view, is_up=True, socket_path=path, why_down="")
+
+    def _begin_waiting(self, now: Instant) -> None:
+        if self._asked is None:
+            self._asked = now
+            self._thread_when_asked = self._sample(now)
 
 
 class MainLoopProber:
@@ -161,11 +226,17 @@ class MainLoopProber:
     name = "stalls"
 
     def __init__(
-        self, settings: StallSettings, ovs_rundir: Path, ovn_rundir: Path, report: Report, clock: Clock
+        self,
+        settings: StallSettings,
+        ovs_rundir: Path,
+        ovn_rundir: Path,
+        report: Report,
+        clock: Clock,
+        procfs: Path = Path("/proc"),
     ) -> None:
         self._probes = (
-            MainLoopProbe(Daemon.VSWITCHD, ovs_rundir, settings.interval_s),
-            MainLoopProbe(Daemon.OVN_CONTROLLER, ovn_rundir, settings.interval_s),
+            MainLoopProbe(Daemon.VSWITCHD, ovs_rundir, settings.interval_s, procfs),
+            MainLoopProbe(Daemon.OVN_CONTROLLER, ovn_rundir, settings.interval_s, procfs),
         )
         self._report = report
         self._clock = clock

@@ -10,17 +10,9 @@ from ctctl.clients import clock
 from ctctl.clients.proc import find_main_thread
 from ctctl.model.daemon import ThreadState
 from ctctl.model.instant import Instant
+from tests.clients.made_up_proc import add_process
 
 NOW = Instant(1.0, 2.0)
-
-
-def add_process(procfs: Path, pid: int, command: str, pids: list[int]) -> None:
-    directory = procfs / str(pid)
-    (directory / "task" / str(pid)).mkdir(parents=True)
-    (directory / "comm").write_text(f"{command[:15]}\n")
-    (directory / "status").write_text("Name:\tx\nNSpid:\t" + "\t".join(map(str, pids)) + "\n")
-    tail = " ".join(["0"] * 9 + ["150", "905"] + ["0"] * 37)
-    (directory / "task" / str(pid) / "stat").write_text(f"{pid} ({command}) S 1 {tail}\n")
 
 
 def test_this_process_is_found_under_its_own_pid_and_sampled() -> None:

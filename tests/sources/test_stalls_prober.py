@@ -15,6 +15,7 @@ from ctctl.model.daemon import Daemon, DaemonView
 from ctctl.model.events import DaemonSeen, Event
 from ctctl.model.instant import Instant
 from ctctl.sources.stalls import MainLoopProbe, MainLoopProber, StallSettings
+from tests.clients.made_up_proc import add_process
 from tests.clients.unixctl_daemon import TurningDaemon, UnixctlDaemon
 
 INTERVAL_S = 0.5
@@ -26,7 +27,7 @@ class Bench:
     def __init__(self, rundir: Path) -> None:
         self.rundir = rundir
         self.now = Instant(boot_s=1000.0, wall_s=5000.0)
-        self.probe = MainLoopProbe(Daemon.VSWITCHD, rundir, INTERVAL_S)
+        self.probe = MainLoopProbe(Daemon.VSWITCHD, rundir, INTERVAL_S, rundir / "proc")
         self.views: list[DaemonView] = []
 
     def turn(self) -> DaemonView | None:
@@ -85,7 +86,7 @@ def test_a_probe_is_shown_unanswered_within_one_interval_and_never_repeated(benc
         assert bench.last().is_up
         daemon.turn()
         bench.after(0.25)
-        assert [method for method, _ in daemon.requests] == ["version", "version"]
+        assert len(daemon.requests) == 2
         assert bench.last().unanswered_since is None
         assert bench.last().last_round_trip_s == pytest.approx(60.25)
         assert daemon.accepted == 1
@@ -103,7 +104,7 @@ def test_a_late_answer_is_followed_by_the_next_probe_at_once(bench: Bench) -> No
 
 def test_a_daemon_too_stuck_to_accept_is_up_and_its_wait_counts_from_the_first_attempt(bench: Bench) -> None:
     with UnixctlDaemon(bench.rundir, backlog=0) as daemon:
-        others = MainLoopProbe(Daemon.VSWITCHD, bench.rundir, INTERVAL_S)
+        others = MainLoopProbe(Daemon.VSWITCHD, bench.rundir, INTERVAL_S, bench.rundir / "proc")
         others.turn(bench.now)  # fills the queue
         view = bench.turn()
         first = bench.now
@@ -268,6 +269,49 @@ def test_an_answer_in_pieces_counts_when_it_is_complete(bench: Bench) -> None:
         connection.sendall(answer[-1:])
         bench.after(0.001)
         assert bench.last().answers == 1
+
+
+def test_the_counter_of_long_polls_is_asked_in_place_of_a_version_now_and_then(bench: Bench) -> None:
+    replies = {"coverage/read-counter long_poll_interval": "3\n"}
+    with UnixctlDaemon(bench.rundir, replies=replies) as daemon:
+        for _ in range(2 * 40):
+            bench.after(INTERVAL_S / 2)
+            daemon.turn()
+        asked = [method for method, _ in daemon.requests]
+        assert len(asked) == 40
+        assert asked.count("coverage/read-counter") == 2
+        assert bench.last().long_poll_intervals == 3
+        assert bench.last().version == "3.1.0"
+
+
+def test_a_daemon_without_that_counter_is_asked_for_it_once(bench: Bench) -> None:
+    with UnixctlDaemon(bench.rundir) as daemon:
+        for _ in range(2 * 60):
+            bench.after(INTERVAL_S / 2)
+            daemon.turn()
+        assert [method for method, _ in daemon.requests].count("coverage/read-counter") == 1
+        assert bench.last().long_poll_intervals is None
+        assert bench.last().is_up
+
+
+def test_what_the_main_thread_did_meanwhile_is_shown_while_it_does_not_answer(bench: Bench) -> None:
+    procfs = bench.rundir / "proc"
+    add_process(procfs, 4711, "ovs-vswitchd", [4711, 100], system_ticks=100)
+    with UnixctlDaemon(bench.rundir, pid=100) as daemon:
+        bench.turn()
+        add_process(procfs, 4711, "ovs-vswitchd", [4711, 100], system_ticks=350)
+        bench.after(3.0)
+        view = bench.last()
+        assert view.thread is not None
+        assert view.thread_when_asked is not None
+        assert view.thread.system_s - view.thread_when_asked.system_s == pytest.approx(2.5)
+        assert view.thread.at.since(view.thread_when_asked.at) == pytest.approx(3.0)
+        daemon.turn()
+        bench.after(0.1)
+        assert bench.last().thread is not None  # an answer that late still says what had kept the thread
+        daemon.turn()
+        bench.after(0.1)
+        assert bench.last().thread is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to become somebody who may not open the socket")
