@@ -5,12 +5,11 @@ Independent of the monitoring connection, so that what it says does not depend o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from ctctl.clients.deadline import Deadline
 from ctctl.clients.ovsdb_connection import ConnectionLostError, OvsdbConnection
-from ctctl.clients.ovsdb_remote import Remote, parse_remotes
+from ctctl.clients.ovsdb_remote import Remote, parse_remotes, socket_inode
 from ctctl.errors import ProtocolError, UnavailableError
 from ctctl.model.instant import Instant
 from ctctl.model.ovs import LocalView
@@ -49,7 +48,7 @@ class LocalOvsdbReader:
         """
         deadline = Deadline(timeout_s)
         remote = parse_remotes(self._address)[0]
-        if self._connection is not None and self._inode != _inode(remote):
+        if self._connection is not None and self._inode != socket_inode(remote):
             self.close()  # a new server has re-created the socket; the old one may still answer
         try:
             if self._connection is not None:
@@ -69,7 +68,7 @@ class LocalOvsdbReader:
             self._connection = None
 
     def _connect(self, remote: Remote, deadline: Deadline) -> OvsdbConnection:
-        self._inode = _inode(remote)
+        self._inode = socket_inode(remote)
         self._connection = OvsdbConnection(remote, None, deadline)
         self._session += 1
         return self._connection
@@ -80,14 +79,3 @@ class LocalOvsdbReader:
         result = connection.call("transact", params, deadline)
         tables = selected_rows(result, LOCAL_SELECTS)
         return local_view(tables, bridge=self._bridge, confirmed=asked, session=self._session)
-
-
-def _inode(remote: Remote) -> tuple[int, int] | None:
-    """What tells one socket file from its successor under the same path; None where there is none."""
-    if remote.method != "unix":
-        return None
-    try:
-        status = os.stat(remote.path)  # noqa: PTH116 - Path.stat() costs several times as much
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
