@@ -136,17 +136,19 @@ def test_a_record_has_its_title_status_and_sections(path: Path) -> None:
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
 
 
-def line_of(pattern: str, path: Path) -> str:
+def first(pattern: str, path: Path) -> str:
     found = re.search(pattern, path.read_text(), re.MULTILINE)
     assert found, f"{path} has no line like {pattern}"
     return found[1]
 
 
+def row_of(path: Path) -> str:
+    title, status = first(r"^# \d+\. (.+)$", path), first("^Status: (.+)$", path)
+    return f"| [{path.name[:4]}]({path.name}) | {title} | {status} |"
+
+
 def test_the_index_lists_every_record() -> None:
-    rows = [
-        f"| [{path.name[:4]}]({path.name}) | {line_of(r'^# \d+\. (.+)$', path)} | {line_of('^Status: (.+)$', path)} |"
-        for path in records()
-    ]
+    rows = [row_of(path) for path in records()]
     listed = [line for line in (ADR / "README.md").read_text().splitlines() if line.startswith("| [")]
     assert listed == rows, "docs/adr/README.md should list:\n" + "\n".join(rows)
 
