@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
+
+import structlog
 
 from ctctl.agent.journal import Journal
 from ctctl.backends.protocol import ConntrackDeleter
@@ -21,6 +22,8 @@ from ctctl.model.flush import FlushOrder, FlushOutcome, FlushRefusal, Reason
 from ctctl.model.instant import Instant
 from ctctl.model.ovs import LocalView
 from ctctl.sources.source import Clock, Report
+
+_log = structlog.get_logger(__name__)
 
 READ_TIMEOUT_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
@@ -89,7 +92,7 @@ class Executor:
             self._journal.conclude(order, outcome, ended)
         except UnavailableError as error:
             # The deed is done; the next start will call it interrupted, which is the honest thing left to say.
-            del error
+            _log.warning("journal not written", order=order.order_id, zone=order.zone, why=str(error))
         return FlushFinished(order, outcome, sent, ended)
 
     def _confirm_and_send(self, order: FlushOrder) -> tuple[FlushOutcome, Instant | None]:
@@ -117,5 +120,3 @@ class Executor:
 
 def _refused(order: FlushOrder, refusal: Refusal) -> FlushRefusal:
     return FlushRefusal(order.zone, refusal.reason, refusal.why)
-
-

@@ -89,7 +89,7 @@ class Journal:
     def _read(self) -> list[Mapping[str, object]]:
         if not self._path.exists():
             return []
-        found = []
+        found: list[Mapping[str, object]] = []
         for text in self._path.read_text(errors="replace").splitlines():
             try:
                 line = json.loads(text)

@@ -6,23 +6,14 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, Protocol
 
-from ctctl.errors import CtctlError
 from ctctl.model.capability import Probe
 from ctctl.model.conntrack import EntryKey, Sighting
-from ctctl.model.counts import CountPass, IncompleteReason, Keep, TableStats
+from ctctl.model.counts import CountIncompleteError, CountPass, Keep, TableStats
 from ctctl.model.flush import FlushFailure, FlushResult
 from ctctl.model.ids import FlushableZoneId
 
 NO_SIGHTINGS: Final = Keep()
 """Count only."""
-
-
-class CountIncompleteError(CtctlError):
-    """A pass did not see the whole table; none of its figures is to be used."""
-
-    def __init__(self, reason: IncompleteReason, what: str, *, remedy: str | None = None) -> None:
-        super().__init__(what, remedy=remedy)
-        self.reason = reason
 
 
 class ConntrackReader(Protocol):

@@ -13,7 +13,7 @@ from ctctl.decide.gate import Conditions, Refusal, judge
 from ctctl.decide.routers import Assignment, RouterTracker, Sight
 from ctctl.decide.watch import RETRY_S, Watch
 from ctctl.decide.window import Brake, Budget
-from ctctl.model.actions import Action, CountNow, FlushZone, GiveVerdict, HoldZone, ReportBrake
+from ctctl.model.actions import AcceptRequest, Action, CountNow, FlushZone, GiveVerdict, HoldZone, ReportBrake
 from ctctl.model.capability import Capability
 from ctctl.model.daemon import Daemon
 from ctctl.model.events import Event, FlushFinished, LocalViewRead, ManualFlushAsked
@@ -26,7 +26,7 @@ from ctctl.model.flush import (
     Reason,
     Trigger,
 )
-from ctctl.model.ids import FlushableZoneId, RouterId, flushable_zone_id
+from ctctl.model.ids import FlushableZoneId, RouterId, ZoneId, flushable_zone_id
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase
 from ctctl.model.ovs import DatapathType
@@ -103,39 +103,41 @@ class Planner:
 
     def _ask(self, event: ManualFlushAsked) -> list[Action]:
         actions: list[Action] = []
-        for zone in event.zones:
-            actions += self._order_manually(zone, event)
+        zones = list(event.zones)
         for name in event.routers:
-            zones = self._zones_of(name)
-            if not zones:
+            found = self._zones_of(name)
+            if not found:
                 why = f"no router {name} has a zone of its own on this chassis"
                 actions.append(HoldZone(None, Trigger.MANUAL, name, Reason.UNOWNED_ZONE, why, event.request_id))
-            for zone in zones:
-                actions += self._order_manually(zone, event)
-        return actions
+            zones += found
+        accepted: list[ZoneId] = []
+        for zone in dict.fromkeys(zones):
+            order = self._order_manually(zone, event)
+            if isinstance(order, HoldZone):
+                actions.append(order)
+            else:
+                self._manual.append(order)
+                accepted.append(zone)
+        return [*actions, AcceptRequest(event.request_id, tuple(accepted))]
 
-    def _order_manually(self, zone: FlushableZoneId, event: ManualFlushAsked) -> list[Action]:
-        now = event.at
-        refusal = judge(zone, Trigger.MANUAL, self._conditions(now))
+    def _order_manually(self, zone: FlushableZoneId, event: ManualFlushAsked) -> FlushOrder | HoldZone:
+        refusal = judge(zone, Trigger.MANUAL, self._conditions(event.at))
         if refusal is None and event.is_dry_run:
             refusal = Refusal(Reason.DRY_RUN, "asked for with --dry-run")
         known = self.facts.zone_map.zones.get(zone)
         owner = "" if known is None else known.owner
         if refusal is not None:
-            return [HoldZone(zone, Trigger.MANUAL, owner, refusal.reason, refusal.why, event.request_id)]
-        self._manual.append(
-            FlushOrder(
-                order_id=next(self._order_ids),
-                zone=zone,
-                trigger=Trigger.MANUAL,
-                owner=owner,
-                router=None if known is None else known.router,
-                key=None if known is None else known.key,
-                visible=now,
-                request_id=event.request_id,
-            )
+            return HoldZone(zone, Trigger.MANUAL, owner, refusal.reason, refusal.why, event.request_id)
+        return FlushOrder(
+            order_id=next(self._order_ids),
+            zone=zone,
+            trigger=Trigger.MANUAL,
+            owner=owner,
+            router=None if known is None else known.router,
+            key=None if known is None else known.key,
+            visible=event.at,
+            request_id=event.request_id,
         )
-        return []
 
     def _zones_of(self, name: str) -> list[FlushableZoneId]:
         """Zones of every router of this name, alias or identity; zone 0 is left to the host."""

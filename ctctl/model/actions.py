@@ -83,4 +83,12 @@ class ReportBrake:
     changes: int
 
 
-Action = FlushZone | HoldZone | CountNow | GiveVerdict | ReportRouter | ReportBrake
+@dataclass(frozen=True, slots=True)
+class AcceptRequest:
+    """A manual request was looked at: these zones will be flushed, all others it named were held before this."""
+
+    request_id: int
+    zones: tuple[ZoneId, ...]
+
+
+Action = FlushZone | HoldZone | CountNow | GiveVerdict | ReportRouter | ReportBrake | AcceptRequest

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil, sqrt
 
+from ctctl.errors import CtctlError
 from ctctl.model.conntrack import Sighting
 from ctctl.model.ids import ZoneId
 from ctctl.model.instant import Instant
@@ -45,6 +46,14 @@ class Keep:
     zones: frozenset[ZoneId] = frozenset()
     samples_per_zone: int = 0
     max_sightings: int = 100_000
+
+
+class CountIncompleteError(CtctlError):
+    """A pass did not see the whole table; none of its figures is to be used."""
+
+    def __init__(self, reason: IncompleteReason, what: str, *, remedy: str | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

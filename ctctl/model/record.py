@@ -22,9 +22,13 @@ class RecordKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`text` is the human line; `fields` the same as data (values: str, int, float, bool, None or lists of them)."""
+    """`text` is the human line; `fields` the same as data (values: str, int, float, bool, None or lists of them).
+
+    `number`: counts up from 1 over the agent's life, so that a follower knows what it has seen.
+    """
 
     at: Instant
     kind: RecordKind
     text: str
     fields: Mapping[str, object] = field(default_factory=dict)
+    number: int = 0

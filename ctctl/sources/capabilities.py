@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-from ctctl.backends.protocol import ConntrackReader
 from ctctl.model.capability import Capability, Probe
 from ctctl.model.events import Probed
 from ctctl.sources.source import Report
@@ -17,6 +16,14 @@ NamespaceCheck = Callable[[str], bool | None]
 """Whether the unix socket at a path listens in this process's network namespace; None when it cannot be told."""
 
 
+class Prober(Protocol):
+    """What this source needs of a conntrack table."""
+
+    def probe(self) -> tuple[Probe, ...]:
+        """What the table's keeper can do, asked anew; never raises."""
+        ...
+
+
 class CapabilitySource:
     """Reports `Probed` when an answer changes."""
 
@@ -24,7 +31,7 @@ class CapabilitySource:
 
     def __init__(
         self,
-        reader: ConntrackReader,
+        reader: Prober,
         vswitchd_socket: Callable[[], str | None],
         listens_here: NamespaceCheck,
         report: Report,

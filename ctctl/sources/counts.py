@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from ctctl.backends.protocol import ConntrackReader, CountIncompleteError
-from ctctl.model.counts import IncompleteReason
+from ctctl.model.counts import CountIncompleteError, CountPass, IncompleteReason
 from ctctl.model.events import CountFailed, CountFinished
 from ctctl.model.instant import Instant
 from ctctl.sources.source import Clock, Report
@@ -29,6 +28,14 @@ class CountSettings:
 
     interval_s: float = 15.0
     max_cpu_ratio: float = 0.02
+
+
+class Counter(Protocol):
+    """What this source needs of a conntrack table."""
+
+    def count(self, should_stop: Callable[[], bool]) -> CountPass:
+        """One pass over the whole table; raises CountIncompleteError when none could be had."""
+        ...
 
 
 class Allowance:
@@ -59,7 +66,7 @@ class CountSource:
 
     name = "counts"
 
-    def __init__(self, settings: CountSettings, reader: ConntrackReader, report: Report, clock: Clock) -> None:
+    def __init__(self, settings: CountSettings, reader: Counter, report: Report, clock: Clock) -> None:
         self._settings = settings
         self._reader = reader
         self._report = report

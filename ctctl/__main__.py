@@ -1,0 +1,5 @@
+"""`python -m ctctl`."""
+
+from ctctl.cli.main import main
+
+main()

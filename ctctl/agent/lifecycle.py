@@ -1,0 +1,226 @@
+"""Builds the agent, starts its threads, and ends it: a thread that dies takes the process with it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final, Protocol
+
+import structlog
+
+import ctctl
+from ctctl.agent.commands import Commands
+from ctctl.agent.control import ControlServer
+from ctctl.agent.executor import Clearance, Executor
+from ctctl.agent.journal import Journal
+from ctctl.agent.loop import ControlLoop
+from ctctl.agent.policy_source import PolicySource
+from ctctl.backends.kernel import KernelDeleter, KernelReader
+from ctctl.clients import clock, state_files
+from ctctl.clients.daemon_files import control_sockets
+from ctctl.clients.namespace import listens_here
+from ctctl.clients.ovsdb_reader import LocalOvsdbReader
+from ctctl.config.settings import Settings
+from ctctl.decide.planner import Planner
+from ctctl.errors import UnavailableError
+from ctctl.metrics.web import WebServer
+from ctctl.model.daemon import Daemon
+from ctctl.model.events import PauseChanged
+from ctctl.model.flush import FlushOrder
+from ctctl.model.ovn import OvnDatabase
+from ctctl.model.snapshot import Snapshot
+from ctctl.sources.capabilities import CapabilitySource
+from ctctl.sources.counts import CountSource
+from ctctl.sources.flusher_lock import FlusherLockSource
+from ctctl.sources.local_ovsdb import LocalOvsdbSource
+from ctctl.sources.ovn import OvnSource
+from ctctl.sources.stalls import MainLoopProber
+
+JOIN_TIMEOUT_S: Final = 3.0
+"""How long the end waits for threads; one that is inside the kernel with a flush cannot be interrupted."""
+
+_log = structlog.get_logger("ctctl")
+
+
+class _Running(Protocol):
+    def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Published:
+    """The last snapshot; replaced whole, so that readers need no lock."""
+
+    snapshot: Snapshot | None = None
+
+    def set(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    def get(self) -> Snapshot | None:
+        return self.snapshot
+
+
+class _Effects:
+    """What the control loop sets in motion."""
+
+    def __init__(
+        self, executor: Executor, counts: CountSource, probes: CapabilitySource, southbound: OvnSource
+    ) -> None:
+        self._executor = executor
+        self._counts = counts
+        self._probes = probes
+        self._southbound = southbound
+
+    def flush(self, order: FlushOrder) -> None:
+        self._executor.submit(order)
+
+    def clear(self, clearance: Clearance) -> None:
+        self._executor.clear(clearance)
+
+    def count(self) -> None:
+        self._counts.request()
+
+    def probe(self) -> None:
+        self._probes.request()
+
+    def set_southbound(self, remote: str | None) -> None:
+        self._southbound.set_remote(remote)
+
+
+class Agent:
+    """One agent. `run` blocks in the calling thread, which must be the main one (signals)."""
+
+    def __init__(self, settings: Settings, config_file: Path | None) -> None:
+        self._settings = settings
+        self._state_dir = Path(settings.state.dir)
+        self._journal = Journal(self._state_dir)
+        self._published = _Published()
+        self._died: str | None = None
+
+        reader = KernelReader(clock.now)
+        self._reader = LocalOvsdbReader(settings.ovs.db, settings.ovs.bridge, clock.now)
+        self._executor = Executor(self._reader, self._journal, self._report, clock.now)
+        counts = CountSource(settings.count, reader, self._report, clock.now)
+        probes = CapabilitySource(reader, self._vswitchd_socket, listens_here, self._report)
+        southbound = OvnSource(OvnDatabase.SOUTHBOUND, settings.ovn, self._report, clock.now)
+        northbound = OvnSource(OvnDatabase.NORTHBOUND, settings.ovn, self._report, clock.now)
+        self._loop = ControlLoop(
+            Planner(settings.flush.policy()),
+            _Effects(self._executor, counts, probes, southbound),
+            KernelDeleter(clock.now),
+            self._published.set,
+            clock.now,
+        )
+        rundirs = Path(settings.ovs.rundir), Path(settings.ovn.rundir)
+        self._threads: dict[str, _Running] = {
+            "executor": self._executor,
+            "local-ovsdb": LocalOvsdbSource(settings.ovs, self._report, clock.now),
+            "southbound": southbound,
+            "northbound": northbound,
+            "counts": counts,
+            "capabilities": probes,
+            "stalls": MainLoopProber(settings.stalls, *rundirs, self._report, clock.now),
+            "flusher-lock": FlusherLockSource(self._report),
+        }
+        if config_file is not None:
+            self._threads["policy"] = PolicySource(config_file, settings.flush, self._report)
+        self._web = WebServer(
+            settings.web, self._published.get, reader.table_stats, clock.now, metrics=settings.metrics
+        )
+        commands = Commands(self._published.get, self._loop.ask_flush, self._set_paused)
+        self._control = ControlServer(Path(settings.control.socket), commands.handlers())
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT, or until a thread dies. Returns the exit code.
+
+        Raises:
+            UnavailableError: a listen address is taken; nothing was started.
+        """
+        self._web.start()
+        _log.info("ctctl starts", version=ctctl.__version__, listen=_shown(self._web.addresses))
+        self._open_journal()
+        self._start_control()
+        if state_files.is_paused(self._state_dir):
+            self._report(PauseChanged(is_paused=True))
+        threads = [self._thread(name, part) for name, part in self._threads.items()]
+        with _signals(self._loop.stop):
+            for thread in threads:
+                thread.start()
+            self._loop.run()
+            _log.info("ctctl stops", why=self._died or "signal")
+        self._stop(threads)
+        return 0 if self._died is None else 1
+
+    def _report(self, event: object) -> None:
+        self._loop.report(event)  # type: ignore[arg-type]  # sources are built before the loop they report to
+
+    def _vswitchd_socket(self) -> str | None:
+        sockets = control_sockets(Path(self._settings.ovs.rundir), Daemon.VSWITCHD)
+        return str(sockets[0].path) if sockets else None
+
+    def _open_journal(self) -> None:
+        try:
+            interrupted = self._journal.open(clock.now())
+        except UnavailableError as error:
+            self._loop.narrator.note(f"nothing will be flushed: {error}", clock.now(), is_warning=True)
+            return
+        for line in interrupted:
+            text = f"zone {line.get('zone')} of {line.get('owner') or 'no owner'}: a flush was under way when the last "
+            text += "agent ended; it is not repeated"
+            self._loop.narrator.note(text, clock.now(), is_warning=True, zone=line.get("zone"))
+
+    def _start_control(self) -> None:
+        try:
+            self._control.start()
+        except UnavailableError as error:
+            self._loop.narrator.note(f"the command line cannot reach this agent: {error}", clock.now(), is_warning=True)
+
+    def _set_paused(self, *, is_paused: bool) -> None:
+        state_files.set_paused(self._state_dir, is_paused=is_paused)
+        self._report(PauseChanged(is_paused=is_paused))
+
+    def _thread(self, name: str, part: _Running) -> threading.Thread:
+        return threading.Thread(target=self._guarded, args=(name, part.run), name=name, daemon=True)
+
+    def _guarded(self, name: str, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except BaseException:  # noqa: BLE001  # the top of a thread: an agent that lost a part of itself must not look healthy
+            _log.exception("a thread died; the agent ends", thread=name)
+            self._died = f"thread {name} died"
+            self._loop.stop()
+
+    def _stop(self, threads: list[threading.Thread]) -> None:
+        for part in self._threads.values():
+            part.stop()
+        self._control.stop()
+        self._web.stop()
+        deadline = clock.now().boot_s + JOIN_TIMEOUT_S
+        for thread in threads:
+            thread.join(timeout=max(0.0, deadline - clock.now().boot_s))
+        self._reader.close()
+        self._journal.close()
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    def handler(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stop()
+
+    former = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, action in former.items():
+            signal.signal(number, action)
+
+
+def _shown(addresses: tuple[tuple[str, int], ...]) -> str:
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)

@@ -1,0 +1,155 @@
+"""The command line on its own: what `zones` and `flush` do where no agent runs.
+
+The rules are the agent's: the same map, the same gate, the same check right before sending. Without any OVS on the
+host there is no map to ask, and only zones named by number can be flushed.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ctctl.agent.executor import FLUSH_TIMEOUT_S
+from ctctl.agent.reports import Report, flush_report, refusal_report
+from ctctl.backends.kernel import KernelDeleter, KernelReader
+from ctctl.clients import clock
+from ctctl.clients.daemon_files import control_sockets
+from ctctl.clients.flusher_lock import FlusherLock
+from ctctl.clients.namespace import listens_here
+from ctctl.clients.ovsdb_reader import LocalOvsdbReader
+from ctctl.config.settings import Settings
+from ctctl.decide.gate import Conditions, Refusal, confirm, judge
+from ctctl.decide.zone_map import resolve
+from ctctl.decide.zone_table import rows
+from ctctl.errors import PermissionDeniedError, UnavailableError
+from ctctl.model.counts import CountPass
+from ctctl.model.daemon import Daemon
+from ctctl.model.flush import FlushOrder, Reason, Switch, Trigger
+from ctctl.model.ids import FlushableZoneId
+from ctctl.model.ovs import LocalView
+from ctctl.model.zone import Zone, ZoneMap
+
+READ_TIMEOUT_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What can be seen without an agent. `local`: None when there is no OVS on this host."""
+
+    local: LocalView | None
+    zone_map: ZoneMap
+    count: CountPass
+
+    @property
+    def zones(self) -> tuple[Zone, ...]:
+        """Every zone worth a row."""
+        return rows(self.zone_map, self.count, self.local)
+
+
+def look(settings: Settings) -> Host:
+    """Count the table and read the map, where there is one.
+
+    Raises:
+        CountIncompleteError: the table could not be counted.
+        UnavailableError: OVS is there but cannot be read.
+    """
+    local = read_local(settings)
+    zone_map = ZoneMap() if local is None else resolve(local, None)
+    return Host(local, zone_map, KernelReader(clock.now).count(lambda: False))
+
+
+def read_local(settings: Settings) -> LocalView | None:
+    """The local database's state, None when this host has no OVS at all.
+
+    Raises:
+        UnavailableError: there is a database socket, but it does not let us read.
+    """
+    path = Path(settings.ovs.db.removeprefix("unix:"))
+    if settings.ovs.db.startswith("unix:") and not _exists(path):
+        return None
+    with closing(LocalOvsdbReader(settings.ovs.db, settings.ovs.bridge, clock.now)) as reader:
+        return reader.read(READ_TIMEOUT_S)
+
+
+def flush(settings: Settings, zones: tuple[FlushableZoneId, ...], *, is_dry_run: bool) -> list[Report]:
+    """Flush zones by number, each after the same checks as an agent makes.
+
+    Raises:
+        UnavailableError: OVS is there but cannot be read, so nobody can say whose the zones are.
+    """
+    lock = FlusherLock()
+    is_flusher = lock.acquire()
+    try:
+        with closing(LocalOvsdbReader(settings.ovs.db, settings.ovs.bridge, clock.now)) as reader:
+            return [_flush_one(settings, reader, zone, is_flusher=is_flusher, is_dry_run=is_dry_run) for zone in zones]
+    finally:
+        lock.release()
+
+
+def _flush_one(
+    settings: Settings, reader: LocalOvsdbReader, zone: FlushableZoneId, *, is_flusher: bool, is_dry_run: bool
+) -> Report:
+    has_ovs = read_local(settings) is not None
+    local = reader.read(READ_TIMEOUT_S) if has_ovs else None
+    zone_map = ZoneMap() if local is None else resolve(local, None)
+    known = zone_map.zones.get(zone)
+    owner = "" if known is None else known.owner
+    refusal = _refusal(settings, zone, local, zone_map, is_flusher=is_flusher)
+    if refusal is None and is_dry_run:
+        refusal = Refusal(Reason.DRY_RUN, "asked for with --dry-run")
+    if refusal is None and local is not None:
+        now = clock.now()
+        key = None if known is None else known.key
+        refusal = confirm(FlushOrder(0, zone, Trigger.MANUAL, owner, None, key, visible=now), local, now)
+    if refusal is not None:
+        return refusal_report(zone, owner, refusal.reason, refusal.why)
+    return flush_report(KernelDeleter(clock.now).flush_zone(zone, timeout_s=FLUSH_TIMEOUT_S), owner)
+
+
+def _refusal(
+    settings: Settings, zone: FlushableZoneId, local: LocalView | None, zone_map: ZoneMap, *, is_flusher: bool
+) -> Refusal | None:
+    if local is None:
+        return _without_ovs(settings, is_flusher=is_flusher)
+    sockets = control_sockets(Path(settings.ovs.rundir), Daemon.VSWITCHD)
+    conditions = Conditions(
+        zone_map=zone_map,
+        local=local,
+        policy=settings.flush.policy(),
+        is_map_fresh=True,
+        is_flusher=is_flusher,
+        is_paused=False,
+        is_braked=False,
+        has_budget=True,
+        is_ovn_controller_up=True,
+        same_namespace=listens_here(str(sockets[0].path)) if sockets else None,
+        has_conntrack=True,
+    )
+    return judge(zone, Trigger.MANUAL, conditions)
+
+
+def _without_ovs(settings: Settings, *, is_flusher: bool) -> Refusal | None:
+    """What still holds where there is no map: the operator's switch and the lock."""
+    if settings.flush.switch is not Switch.ENFORCE:
+        return Refusal(Reason(settings.flush.switch.value), f"flush.switch is {settings.flush.switch}")
+    if not is_flusher:
+        return Refusal(Reason.NOT_THE_FLUSHER, "another ctctl holds the flusher lock of this network namespace")
+    return None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:
+        return False
+    except PermissionError as error:
+        raise PermissionDeniedError(
+            f"cannot look for OVS at {path}: permission denied", remedy="run as root, or set ovs.db"
+        ) from error
+    except OSError as error:
+        raise UnavailableError(f"cannot look for OVS at {path}: {error}") from error
+    return True

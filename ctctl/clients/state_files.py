@@ -1,0 +1,33 @@
+"""Small files in the state directory that outlive the agent: whether it is paused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from ctctl.errors import UnavailableError
+
+_PAUSED: Final = "paused"
+
+
+def is_paused(directory: Path) -> bool:
+    """Claims that `ctctl pause` was given and not taken back, also across restarts."""
+    return (directory / _PAUSED).exists()
+
+
+def set_paused(directory: Path, *, is_paused: bool) -> None:
+    """Remember the pause, or forget it.
+
+    Raises:
+        UnavailableError: the state directory cannot be written.
+    """
+    marker = directory / _PAUSED
+    try:
+        if is_paused:
+            marker.touch()
+        else:
+            marker.unlink(missing_ok=True)
+    except OSError as error:
+        raise UnavailableError(
+            f"cannot remember the pause in {marker}: {error.strerror}", remedy="make state.dir writable"
+        ) from error
