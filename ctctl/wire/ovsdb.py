@@ -8,7 +8,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from ctctl.errors import ProtocolError
 from ctctl.wire.jsonrpc import JsonValue
@@ -85,18 +84,26 @@ def plain_value(datum: JsonValue) -> Value:
     return _atom(datum)
 
 
-_PAIR: Final = 2
+def _map(pairs: list[JsonValue]) -> Mapping[Atom, Atom]:
+    return _text_map(pairs) or dict(_pair(pair) for pair in pairs)
 
 
-def _map(pairs: list[JsonValue]) -> dict[Atom, Atom]:
-    plain: dict[Atom, Atom] = {}
-    for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != _PAIR:
-            raise ProtocolError(f"not a pair of an OVSDB map: {_shown(pair)}")
-        key, value = pair
-        # Bridges carry up to 65,535 keys: plain text takes the short way.
-        plain[key if type(key) is str else _atom(key)] = value if type(value) is str else _atom(value)
-    return plain
+def _text_map(pairs: list[JsonValue]) -> Mapping[Atom, Atom] | None:
+    """The map if it is text to text, built without a look at each pair: bridges carry up to 65,535 keys."""
+    if not set(map(type, pairs)) <= {list}:
+        return None
+    try:
+        plain: dict[Atom, Atom] = dict(pairs)  # type: ignore[arg-type]  # checked below, in one go
+    except (TypeError, ValueError):
+        return None
+    return plain if {*map(type, plain), *map(type, plain.values())} <= {str} else None
+
+
+def _pair(pair: JsonValue) -> tuple[Atom, Atom]:
+    match pair:
+        case [key, value]:
+            return _atom(key), _atom(value)
+    raise ProtocolError(f"not a pair of an OVSDB map: {_shown(pair)}")
 
 
 def _atom(datum: JsonValue) -> Atom:
