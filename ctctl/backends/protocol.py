@@ -12,6 +12,8 @@ from ctctl.model.counts import CountIncompleteError, CountPass, Keep, TableStats
 from ctctl.model.flush import FlushFailure, FlushResult
 from ctctl.model.ids import FlushableZoneId
 
+__all__ = ["NO_SIGHTINGS", "ConntrackDeleter", "ConntrackReader", "CountIncompleteError"]
+
 NO_SIGHTINGS: Final = Keep()
 """Count only."""
 
