@@ -67,8 +67,8 @@ class Narrator:
 
     def hold(self, action: HoldZone, now: Instant) -> None:
         """A flush that was refused or has to wait."""
-        place = f"zone {action.zone}" if action.zone is not None else "no zone"
-        text = f"{place} of {action.owner or 'no owner'} held reason={action.reason}: {action.why}"
+        what = f"zone {action.zone} of {action.owner or 'no owner'}" if action.zone is not None else action.owner
+        text = f"{what} held reason={action.reason}: {action.why}"
         fields = {
             "zone": None if action.zone is None else int(action.zone),
             "owner": action.owner,

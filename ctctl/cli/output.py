@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ctctl.agent.reports import Report
@@ -41,15 +40,20 @@ def print_json(data: object) -> None:
 
 
 def print_table(columns: Mapping[str, Callable[[Report], object]], reports: Sequence[Report]) -> None:
-    """Aligned columns; one plain line per report, no borders, so that it can be piped."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=True, overflow="fold")
-    for report in reports:
-        cells = [printable(_cell(value(report))) for value in columns.values()]
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells))
-    width = None if console.is_terminal else 10_000
-    console.print(table, width=width, crop=False)
+    """Aligned columns; one line per report, never cut, no borders, so that it can be piped."""
+    cells = [[printable(_cell(value(report))) for value in columns.values()] for report in reports]
+    widths = [max(map(len, column)) for column in zip(list(columns), *cells, strict=True)]
+    heads = Text("  ").join(_padded(name, name, width, "bold") for name, width in zip(columns, widths, strict=True))
+    console.print(heads)
+    for row in cells:
+        named = zip(columns, row, widths, strict=True)
+        line = Text("  ").join(_padded(name, cell, width, _STYLES.get(cell, "")) for name, cell, width in named)
+        line.rstrip()
+        console.print(line)
+
+
+def _padded(column: str, cell: str, width: int, style: str) -> Text:
+    return Text(cell.rjust(width) if column in _RIGHT else cell.ljust(width), style=style)
 
 
 def printable(text: str) -> str:
