@@ -1,0 +1,289 @@
+"""A real OVN in a private namespace: Northbound and Southbound databases, ovn-northd and one chassis or more.
+
+`with Namespace() as namespace, Ovn(namespace, ovn_tree("trixie")) as ovn:` is up in about a second. It is driven like
+any other, with `nbctl`; the methods that name routers and switches are what scenes and tests need again and again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.lab.chassis import Chassis, Datapath
+from tests.lab.daemon import LabDaemon, finish, wait_until
+from tests.lab.namespace import Namespace
+
+SWITCH = "ls0"
+
+
+class Ovn:
+    """OVN with its first chassis, named `chassis-1`. Started by entering it, or with `start`; ends with the namespace.
+
+    `start_seconds`: how long the last `start` took until ovn-controller had worked off the first change.
+    """
+
+    def __init__(self, namespace: Namespace, tree: Path, datapath: Datapath = "system") -> None:
+        self.namespace = namespace
+        self.tree = tree
+        self.root = namespace.directory
+        self.start_seconds = 0.0
+        self._addresses = 0
+        ovn_rundir = self.root / "run/ovn"
+        self.nb = f"unix:{ovn_rundir}/ovnnb_db.sock"
+        self.sb = f"unix:{ovn_rundir}/ovnsb_db.sock"
+        self.chassis = Chassis(
+            namespace, tree, self.root, name="chassis-1", datapath=datapath, encap_ip="127.0.0.1", sb=self.sb
+        )
+        self.all_chassis = [self.chassis]
+        self.nb_server = self._database_server("ovnnb_db", "nb.db")
+        self.sb_server = self._database_server("ovnsb_db", "sb.db")
+        self.northd = self._daemon("ovn-northd", "ovn-northd", f"--ovnnb-db={self.nb}", f"--ovnsb-db={self.sb}")
+
+    def _daemon(self, program: str, label: str, *arguments: str, unixctl: Path | None = None) -> LabDaemon:
+        return LabDaemon(
+            namespace=self.namespace,
+            tree=self.tree,
+            program=program,
+            label=label,
+            rundir=self.chassis.ovn_rundir,
+            logdir=self.chassis.ovn_logdir,
+            arguments=arguments,
+            env=self.chassis.env,
+            unixctl=unixctl,
+        )
+
+    def _database_server(self, label: str, file: str) -> LabDaemon:
+        rundir = self.chassis.ovn_rundir
+        return self._daemon(
+            "ovsdb-server",
+            label,
+            f"--remote=punix:{rundir}/{label}.sock",
+            str(self.chassis.libdir / file),
+            unixctl=rundir / f"{label}.ctl",
+        )
+
+    # Paths under the names of the product's settings.
+
+    @property
+    def ovs_rundir(self) -> Path:
+        """For `ovs.rundir`."""
+        return self.chassis.rundir
+
+    @property
+    def ovs_db(self) -> str:
+        """For `ovs.db`."""
+        return self.chassis.database
+
+    @property
+    def ovs_log(self) -> Path:
+        """For `ovs.log`."""
+        return self.chassis.vswitchd_log
+
+    @property
+    def ovn_rundir(self) -> Path:
+        """For `ovn.rundir`."""
+        return self.chassis.ovn_rundir
+
+    # Life.
+
+    def start(self) -> None:
+        """Start everything from empty databases; returns when the chassis is registered and has followed one change."""
+        begun = time.monotonic()
+        self.chassis.create()
+        self.chassis.create_database("nb.db", "ovn-nb.ovsschema")
+        self.chassis.create_database("sb.db", "ovn-sb.ovsschema")
+        finish(self.nb_server.launch(), self.sb_server.launch(), self.chassis.ovsdb_server.launch())
+        self.nbctl("init", wait_hv=False)
+        finish(self.northd.launch())
+        self.chassis.start()
+        self.nbctl("sync")
+        self.start_seconds = time.monotonic() - begun
+
+    def daemon(self, name: str) -> LabDaemon:
+        """A daemon by name: ovsdb-server, ovs-vswitchd, ovn-controller (of the first chassis), ovn-northd, nb, sb."""
+        central = {"ovn-northd": self.northd, "nb": self.nb_server, "sb": self.sb_server}
+        return central[name] if name in central else self.chassis.daemon(name)
+
+    def mount_standard_paths(self) -> None:
+        """Show the first chassis under `/run` and `/var/log` inside the namespace, as on a host.
+
+        A product started inside then needs no setting at all.
+        """
+        run = self.namespace.run
+        run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/var/log"])
+        for source, target in (
+            (self.chassis.rundir, "/run/openvswitch"),
+            (self.chassis.ovn_rundir, "/run/ovn"),
+            (self.chassis.logdir, "/var/log/openvswitch"),
+            (self.chassis.ovn_logdir, "/var/log/ovn"),
+        ):
+            run(["mkdir", "-p", target])
+            run(["mount", "--bind", source, target])
+
+    def add_chassis(self, namespace: Namespace, name: str) -> Chassis:
+        """A further chassis in a network namespace of its own, sharing the databases; started when returned."""
+        chassis = Chassis(
+            namespace,
+            self.tree,
+            namespace.directory,
+            name=name,
+            datapath=self.chassis.datapath,
+            encap_ip=f"127.0.0.{len(self.all_chassis) + 1}",
+            sb=self.sb,
+        )
+        chassis.create()
+        chassis.start()
+        self.all_chassis.append(chassis)
+        wait_until(lambda: name in self.sbctl("--bare", "--columns=name", "list", "chassis"), f"chassis {name}")
+        return chassis
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Daemons end with the namespace, in one stroke."""
+
+    # Commands.
+
+    def nbctl(self, *args: str, wait_hv: bool = True, timeout_s: float = 30.0) -> str:
+        """Run ovn-nbctl; with `wait_hv`, return when every chassis has followed."""
+        wait = ["--wait=hv"] if wait_hv else []
+        argv: list[str | Path] = [
+            self.tree / "bin/ovn-nbctl",
+            f"--db={self.nb}",
+            f"--timeout={timeout_s:g}",
+            *wait,
+            *args,
+        ]
+        return self.namespace.run(argv, env=self.chassis.env, timeout_s=timeout_s + 5).stdout
+
+    def sbctl(self, *args: str, timeout_s: float = 30.0) -> str:
+        """Run ovn-sbctl."""
+        argv: list[str | Path] = [self.tree / "bin/ovn-sbctl", f"--db={self.sb}", f"--timeout={timeout_s:g}", *args]
+        return self.namespace.run(argv, env=self.chassis.env, timeout_s=timeout_s + 5).stdout
+
+    def vsctl(self, *args: str) -> str:
+        """Run ovs-vsctl on the first chassis."""
+        return self.chassis.vsctl(*args)
+
+    def appctl(self, daemon: str, *args: str) -> str:
+        """Ask a daemon through its control socket."""
+        return self.daemon(daemon).appctl(*args)
+
+    # Logical network.
+
+    def _address(self) -> tuple[str, str]:
+        """A MAC and an IPv4 address in 10.0.0.0/8 that this OVN has not used yet."""
+        self._addresses += 1
+        high, low = divmod(self._addresses, 250)
+        return f"02:00:00:{high >> 8:02x}:{high & 255:02x}:{low:02x}", f"10.{high >> 8}.{high & 255}.{low + 1}"
+
+    def add_switch(self, name: str = SWITCH) -> None:
+        """A logical switch with one stateful ACL, so that its traffic is tracked."""
+        self.nbctl("--may-exist", "ls-add", name, "--", "acl-add", name, "from-lport", "1000", "ip", "allow-related")
+
+    def add_host_port(self, name: str, switch: str = SWITCH) -> None:
+        """A logical port of a workload, bound to the first chassis."""
+        mac, address = self._address()
+        self.chassis.bind_port(name)
+        self.nbctl("lsp-add", switch, name, "--", "lsp-set-addresses", name, f"{mac} {address}")
+
+    def _router_commands(self, name: str, ports: int, switch: str, chassis: str) -> list[str]:
+        commands = ["--", "lr-add", name, "--", "set", "logical_router", name, f"options:chassis={chassis}"]
+        for index in range(ports):
+            mac, address = self._address()
+            router_port, switch_port = f"{name}-p{index}", f"{switch}-{name}-p{index}"
+            commands += ["--", "lrp-add", name, router_port, mac, f"{address}/8"]
+            commands += ["--", "lsp-add", switch, switch_port, "--", "lsp-set-type", switch_port, "router"]
+            commands += ["--", "lsp-set-addresses", switch_port, "router"]
+            commands += ["--", "lsp-set-options", switch_port, f"router-port={router_port}"]
+        return commands
+
+    def add_router(self, name: str, ports: int = 1, *, switch: str = SWITCH, chassis: str = "chassis-1") -> None:
+        """A gateway router bound to a chassis, so that it is local there and has zones; in one transaction."""
+        self.add_routers([name], ports=ports, switch=switch, chassis=chassis)
+
+    def add_routers(
+        self, names: Sequence[str], ports: int = 1, *, switch: str = SWITCH, chassis: str = "chassis-1"
+    ) -> None:
+        """Many such routers in one transaction. The switch is made when missing."""
+        commands = ["--may-exist", "ls-add", switch]
+        for name in names:
+            commands += self._router_commands(name, ports, switch, chassis)
+        self.nbctl(*commands, timeout_s=120)
+
+    def add_distributed_router(self, name: str, *, chassis: str = "chassis-1") -> None:
+        """A distributed router with a gateway port on a chassis, a switch of its own behind it, SNAT and one FIP."""
+        inside, outside = f"{name}-in", f"{name}-out"
+        (in_mac, _), (out_mac, _) = self._address(), self._address()
+        commands = ["lr-add", name, "--", "ls-add", inside, "--", "ls-add", outside]
+        commands += ["--", "lrp-add", name, f"{name}-to-in", in_mac, "192.168.7.1/24"]
+        commands += ["--", "lrp-add", name, f"{name}-to-out", out_mac, "172.31.0.2/24"]
+        for switch in (inside, outside):
+            port = f"{switch}-r"
+            commands += ["--", "lsp-add", switch, port, "--", "lsp-set-type", port, "router"]
+            commands += ["--", "lsp-set-addresses", port, "router"]
+            commands += ["--", "lsp-set-options", port, f"router-port={name}-to-{switch.rpartition('-')[2]}"]
+        commands += ["--", "lrp-set-gateway-chassis", f"{name}-to-out", chassis, "10"]
+        commands += ["--", "lr-nat-add", name, "snat", "172.31.0.2", "192.168.7.0/24"]
+        commands += ["--", "lr-nat-add", name, "dnat_and_snat", "172.31.0.3", "192.168.7.10"]
+        self.nbctl(*commands)
+
+    def delete_router(self, name: str, switch: str = SWITCH) -> None:
+        """Remove a router, and the switch's ports towards it."""
+        wanted = f"{switch}-{name}-p"
+        ports = [line.split()[1].strip("()") for line in self.nbctl("lsp-list", switch, wait_hv=False).splitlines()]
+        commands = ["--if-exists", "lr-del", name]
+        for port in ports:
+            if port.startswith(wanted):
+                commands += ["--", "lsp-del", port]
+        self.nbctl(*commands)
+
+    def rename_router(self, name: str, new_name: str) -> None:
+        """Change a router's name; it stays the same router."""
+        self.nbctl("set", "logical_router", name, f"name={new_name}")
+
+    # What OVN decided.
+
+    def zones(self) -> dict[str, int]:
+        """Key (without `ct-zone-`) → number of the first chassis."""
+        return self.chassis.zones()
+
+    def ct_zone_list(self) -> dict[str, int]:
+        """The same from ovn-controller's memory."""
+        return self.chassis.ct_zone_list()
+
+    @property
+    def has_name_keys(self) -> bool:
+        """Claims that this generation keys datapath zones by name, not by Southbound UUID."""
+        return "ovn-trixie" in self.tree.name
+
+    def router_key(self, name: str) -> str:
+        """What stands before `_dnat` and `_snat` in the router's keys; "" while the Southbound has no such router."""
+        if self.has_name_keys:
+            return name
+        where = f"external_ids:name={name}"
+        return self.sbctl("--bare", "--columns=_uuid", "find", "datapath_binding", where).strip()
+
+    def router_zones(self, name: str, *, timeout_s: float = 10.0) -> tuple[int, int]:
+        """The router's (dnat, snat) zone numbers, waited for until both keys are on br-int.
+
+        Raises:
+            TimeoutError: they did not appear.
+        """
+        found: dict[str, int] = {}
+
+        def is_there() -> bool:
+            key = self.router_key(name)
+            zones = self.zones()
+            found.update({side: zones[f"{key}_{side}"] for side in ("dnat", "snat") if f"{key}_{side}" in zones})
+            return len(found) == 2
+
+        wait_until(is_there, f"zones of router {name}", timeout_s)
+        return found["dnat"], found["snat"]

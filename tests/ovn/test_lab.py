@@ -1,0 +1,121 @@
+"""The lab keeps its promises: a real OVN, private, quick, and gone without a trace."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+
+import pytest
+
+from tests.lab.daemon import wait_until
+from tests.lab.debian import SUITES, ovn_tree
+from tests.lab.marks import each_datapath, each_generation
+from tests.lab.namespace import Namespace
+from tests.lab.ovn import Ovn
+
+pytestmark = pytest.mark.ovn
+
+DAEMONS = ("ovsdb-server", "ovs-vswitchd", "ovn-controller", "ovn-northd", "nb", "sb")
+
+
+@each_datapath
+@each_generation
+def test_ovn_is_up_in_under_three_seconds(ovn: Ovn) -> None:
+    assert ovn.start_seconds < 3.0
+    assert all(ovn.daemon(name).is_running for name in DAEMONS)
+    assert ovn.vsctl("get", "bridge", "br-int", "datapath_type").strip() == ovn.chassis.datapath
+
+
+def test_the_two_generations_are_what_they_are_taken_for() -> None:
+    versions = {suite: (ovn_tree(suite) / "packages").read_text() for suite in SUITES}
+    assert "ovn-host_23.03" in versions["bookworm"]
+    assert "openvswitch-switch_3.1" in versions["bookworm"]
+    assert "ovn-host_25.03" in versions["trixie"]
+    assert "openvswitch-switch_3.5" in versions["trixie"]
+
+
+@each_generation
+def test_a_router_gets_two_zones_of_its_own(ovn: Ovn) -> None:
+    ovn.add_routers(["r1", "r2"])
+    zones = {*ovn.router_zones("r1"), *ovn.router_zones("r2")}
+    assert len(zones) == 4
+    assert 0 not in zones
+    assert ovn.zones() == ovn.ct_zone_list()
+
+
+@each_generation
+def test_keys_are_uuids_in_the_older_generation_and_names_in_the_newer(ovn: Ovn, suite: str) -> None:
+    ovn.add_router("r1")
+    ovn.router_zones("r1")
+    owner = next(key.removesuffix("_snat") for key in ovn.zones() if key.endswith("_snat") and "ls0" not in key)
+    if suite == "trixie":
+        assert owner == "r1"
+    else:
+        assert str(uuid.UUID(owner)) == owner
+
+
+@each_generation
+def test_a_deleted_router_leaves_no_keys(ovn: Ovn) -> None:
+    ovn.add_switch()
+    before = set(ovn.zones())
+    ovn.add_router("r1", ports=2)
+    ovn.router_zones("r1")
+    ovn.delete_router("r1")
+    wait_until(lambda: {key for key in ovn.zones() if "ls0" not in key and "_" in key} <= before, "the keys to go")
+
+
+@pytest.mark.parametrize("suite", ["bookworm"])
+def test_a_rename_does_not_touch_uuid_keys(ovn: Ovn) -> None:
+    ovn.add_router("r1")
+    before = ovn.router_zones("r1")
+    ovn.rename_router("r1", "edge")
+    assert ovn.router_zones("edge") == before
+
+
+def test_a_rename_reaches_name_keys_with_the_next_change_of_local_datapaths(ovn: Ovn) -> None:
+    ovn.add_router("r1")
+    ovn.router_zones("r1")
+    ovn.rename_router("r1", "edge")
+    assert {"r1_dnat", "r1_snat"} <= set(ovn.zones())
+    ovn.add_router("r2")
+    assert len(set(ovn.router_zones("edge"))) == 2
+    assert not {"r1_dnat", "r1_snat"} & set(ovn.zones())
+
+
+@each_generation
+def test_a_distributed_router_with_a_gateway_port_is_local(ovn: Ovn) -> None:
+    ovn.add_distributed_router("dr")
+    assert len(set(ovn.router_zones("dr"))) == 2
+
+
+@each_generation
+def test_a_second_chassis_has_a_map_of_its_own(ovn: Ovn) -> None:
+    with Namespace() as elsewhere:
+        chassis = ovn.add_chassis(elsewhere, "chassis-2")
+        ovn.add_router("r1", chassis="chassis-2")
+        key = f"{ovn.router_key('r1')}_snat"
+        wait_until(lambda: key in chassis.zones(), "the router's zone on the second chassis")
+        assert key not in ovn.zones()
+
+
+@each_generation
+def test_a_daemon_can_be_stopped_continued_killed_and_restarted(ovn: Ovn) -> None:
+    vswitchd = ovn.daemon("ovs-vswitchd")
+    vswitchd.signal(signal.SIGSTOP)
+    with pytest.raises(Exception, match="appctl"):
+        vswitchd.appctl("version", timeout_s=1)
+    vswitchd.signal(signal.SIGCONT)
+    assert "Open vSwitch" in vswitchd.appctl("version")
+    vswitchd.kill()
+    assert not vswitchd.is_running
+    vswitchd.start()
+    ovn.daemon("ovn-controller").restart()
+    ovn.add_router("r1")
+    assert ovn.router_zones("r1")
+
+
+def test_standard_paths_lead_to_this_ovn_from_inside(ovn: Ovn, namespace: Namespace) -> None:
+    ovn.mount_standard_paths()
+    shown = namespace.run([ovn.tree / "bin/ovs-vsctl", "--db=unix:/var/run/openvswitch/db.sock", "br-exists", "br-int"])
+    assert shown.returncode == 0
+    assert namespace.run(["ls", "/var/log/openvswitch", "/run/ovn"]).stdout.count("ovn-controller") > 0
