@@ -10,43 +10,57 @@ from ctctl.model.policy import DEFAULT_MODES, FlushPolicy
 
 @dataclass(frozen=True, slots=True)
 class TriggerModes:
-    """What each trigger leads to: off, verify or always.
-
-    `router_created`: the zones of a router that was just created. `router_removed`: zones that lost their router.
-    `router_arrived`: zones of a router that became local without being created. `renumbered`: a router's new zone
-    after OVN gave it another number. `gateway_moved`: a gateway that came to this chassis. `zone_assigned`: zones of
-    any other owner. `requested`: zones named in the requests file.
-    """
+    """What each trigger leads to: off, verify or always."""
 
     router_created: Mode = DEFAULT_MODES[Trigger.ROUTER_CREATED]
+    """The zones of a router that was just created."""
+
     router_removed: Mode = DEFAULT_MODES[Trigger.ROUTER_REMOVED]
+    """Zones that lost their router. Not acted on in this version."""
+
     router_arrived: Mode = DEFAULT_MODES[Trigger.ROUTER_ARRIVED]
+    """Zones of a router that became local without being created."""
+
     renumbered: Mode = DEFAULT_MODES[Trigger.RENUMBERED]
+    """A router's new zone after OVN gave it another number."""
+
     gateway_moved: Mode = DEFAULT_MODES[Trigger.GATEWAY_MOVED]
+    """Zones of a gateway that came to this chassis. Not acted on in this version."""
+
     zone_assigned: Mode = DEFAULT_MODES[Trigger.ZONE_ASSIGNED]
+    """Zones of any other owner: ports and switches. Not acted on in this version."""
+
     requested: Mode = DEFAULT_MODES[Trigger.REQUESTED]
+    """Zones named in the requests file. Not acted on in this version."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlushSettings:
-    """What may be deleted, when, and within which bounds. Re-read without restart.
-
-    `switch`: enforce (act), dry_run (everything but send) or observe (no delete can be built). `triggers`: what each
-    trigger leads to. `grace_s`: how long a zone must have been without owner before it is cleaned. `max_lateness_s`:
-    an automatic flush later than this after its key became visible is given up, because traffic may flow.
-    `budget_per_minute`: flushes in any 60 seconds. `mass_change`: router zone assignments within 60 seconds from
-    which on automatic flushes wait for five stable minutes. `exclude_routers`: names of routers never flushed by
-    policy. `requests_file`: file with flush requests for this node.
-    """
+    """What may be deleted, when, and within which bounds. Re-read without restart."""
 
     switch: Switch = Switch.ENFORCE
+    """enforce: act. dry_run: everything but send. observe: no delete can even be built."""
+
     triggers: TriggerModes = field(default_factory=TriggerModes)
+    """What each trigger leads to."""
+
     grace_s: float = 30.0
+    """How long a zone must have been without owner before it is cleaned. Not acted on in this version."""
+
     max_lateness_s: float = 5.0
+    """An automatic flush later than this after its key became visible is given up: traffic may flow."""
+
     budget_per_minute: int = 60
+    """Flushes in any 60 seconds, by hand included."""
+
     mass_change: int = 200
+    """Router zone assignments within 60 seconds above which automatic flushes wait for five stable minutes."""
+
     exclude_routers: tuple[str, ...] = ()
+    """Names of routers never flushed by policy."""
+
     requests_file: str | None = None
+    """File with flush requests for this node. Not acted on in this version."""
 
     def __post_init__(self) -> None:
         for name in ("budget_per_minute", "mass_change"):

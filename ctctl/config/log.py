@@ -24,10 +24,10 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Logging, on standard error.
-
-    `level`: least severe level that is written. `format`: logfmt (time, level, text, key=value) or json.
-    """
+    """Logging, on standard error."""
 
     level: LogLevel = LogLevel.INFO
+    """Least severe level that is written."""
+
     format: LogFormat = LogFormat.LOGFMT
+    """logfmt (time, level, text, key=value) or json."""

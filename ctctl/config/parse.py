@@ -47,7 +47,7 @@ def parse(text: str, schema: type[T], source: str) -> T:
 
 def key_of(field: Field[Any]) -> str:
     """The key under which a field stands in the file."""
-    return field.name.removesuffix(_DURATION_SUFFIX) if _is_duration(field) else field.name
+    return field.name.removesuffix(_DURATION_SUFFIX) if is_duration(field) else field.name
 
 
 def parse_duration(text: str) -> float:
@@ -93,7 +93,7 @@ def _dataclass(node: yaml.Node, schema: type[T], place: _Place) -> T:
         if field.name in values:
             raise here.error(key_node, "given twice")
         kind = hints[field.name]
-        values[field.name] = _duration(value_node, here) if _is_duration(field) else _value(value_node, kind, here)
+        values[field.name] = _duration(value_node, here) if is_duration(field) else _value(value_node, kind, here)
     missing = [k for k, f in by_key.items() if f.name not in values and f.default is f.default_factory is MISSING]
     if missing:
         raise place.error(node, f"missing key {missing[0]}")
@@ -154,7 +154,8 @@ def _duration(node: yaml.Node, place: _Place) -> float:
         raise place.error(node, problem) from error
 
 
-def _is_duration(field: Field[Any]) -> bool:
+def is_duration(field: Field[Any]) -> bool:
+    """Claims that the field holds seconds, written as a duration in the file."""
     return field.name.endswith(_DURATION_SUFFIX)
 
 

@@ -19,32 +19,26 @@ from ctctl.sources.stalls import StallSettings
 
 @dataclass(frozen=True, slots=True)
 class PathSettings:
-    """Where the host's own trees are mounted.
-
-    `procfs`: the host's /proc, as mounted here.
-    """
+    """Where the host's own trees are mounted."""
 
     procfs: str = "/proc"
+    """The host's /proc, as mounted here."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateSettings:
-    """What outlives the agent.
-
-    `dir`: directory of the journal and the other state files; the only place that ctctl writes to.
-    """
+    """What outlives the agent."""
 
     dir: str = "/var/lib/ctctl"
+    """Directory of the journal and the other state files; the only place that ctctl writes to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """The command line's way into the agent.
-
-    `socket`: path of the unix socket that `ctctl zones`, `flush`, `events` and the others talk to.
-    """
+    """The command line's way into the agent."""
 
     socket: str = "/run/ctctl/control.sock"
+    """Path of the unix socket that `ctctl zones`, `flush`, `events` and the others talk to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,10 @@ SnapshotPart = Callable[[Snapshot, Instant, Families], None]
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """What `/metrics` may cost.
-
-    `max_zone_series`: conntrack zones that get series of their own; the entries of all others are one figure,
-    `ctctl_ct_zone_entries_unlisted`. Each zone has up to four series.
-    """
+    """What `/metrics` may cost."""
 
     max_zone_series: int = 512
+    """Zones that get series of their own; the entries of all others are `ctctl_ct_zone_entries_unlisted`."""
 
 
 def error_class(error: Exception) -> CollectorError:

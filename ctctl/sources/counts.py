@@ -20,14 +20,13 @@ _RETRY_AFTER_FAILURE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CountSettings:
-    """How often the conntrack table is counted.
-
-    interval_s: Time between two regular passes; it stretches when the table is so large that `max_cpu_ratio` asks.
-    max_cpu_ratio: Share of one core that all passes together may use, verification passes included.
-    """
+    """How often the conntrack table is counted."""
 
     interval_s: float = 15.0
+    """Time between two regular passes; it stretches when the table is so large that `max_cpu_ratio` asks."""
+
     max_cpu_ratio: float = 0.02
+    """Share of one core that all passes together may use, verification passes included."""
 
 
 class Counter(Protocol):

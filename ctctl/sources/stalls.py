@@ -28,14 +28,13 @@ from ctctl.wire.unixctl import CommandFailedError, parse_counter, parse_version
 
 @dataclass(frozen=True, slots=True)
 class StallSettings:
-    """`stalls:` of the configuration.
-
-    `interval_s`: seconds between two probes of a main loop, and after which an unanswered one is reported.
-    `timeout_s`: seconds after which an unanswered probe is a stall episode; vswitchd itself warns from 1 s on.
-    """
+    """How the main loops of ovs-vswitchd and ovn-controller are probed."""
 
     interval_s: float = 0.5
+    """Time between two probes of a main loop, and after which an unanswered one is reported."""
+
     timeout_s: float = 1.0
+    """Time after which an unanswered probe is a stall episode; vswitchd itself warns from 1 s on."""
 
 
 _VERSION: Final[tuple[str, tuple[str, ...]]] = ("version", ())
