@@ -413,6 +413,11 @@ _HTTP = (
         "Connections that may be open at once; a new one then takes the place of the longest idle one", "at start",
     ),
     Metric(
+        "ctctl_web_config_last_read_good", GAUGE, Subject.HTTP,
+        "Whether the web configuration in force is what its files say (1), or an older one because they cannot be used "
+        "(0)", "within a second of a change", "a server without a web configuration file, which has no series",
+    ),
+    Metric(
         "ctctl_http_connections_dropped_total", COUNTER, Subject.HTTP, "HTTP connections ended by the server",
         _AT_SCRAPE, "connections the client ended",
         (

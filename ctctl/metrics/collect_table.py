@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Final
 
 from ctctl.errors import TimedOutError
@@ -18,20 +18,19 @@ from ctctl.model.snapshot import Snapshot
 READ_TIMEOUT_S: Final = 0.5
 """The kernel answers in microseconds, or after the flush that holds its mutex (0.3 s at a million entries)."""
 
-Answer = TableStats | Exception
-
 
 class PatientReader:
     """Calls `read` in a thread of its own, so that a caller waits at most `timeout_s` for it.
 
-    At most one call is under way: while one hangs, later callers wait for that same call and start no other.
+    At most one call is under way: while one hangs, later callers wait for that same call and start no other. May be
+    called from any thread.
     """
 
     def __init__(self, read: Callable[[], TableStats], timeout_s: float = READ_TIMEOUT_S) -> None:
         self._read = read
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
-        self._pending: queue.SimpleQueue[Answer] | None = None
+        self._pending: Future[TableStats] | None = None
 
     def __call__(self) -> TableStats:
         """The table's statistics as of now, or as of the call that was still under way.
@@ -41,28 +40,31 @@ class PatientReader:
             UnavailableError: what `read` raised.
         """
         with self._lock:
-            if self._pending is None:
-                self._pending = queue.SimpleQueue()
-                threading.Thread(
-                    target=self._answer, args=(self._pending,), name="ctctl-table-stats", daemon=True
-                ).start()
-            try:
-                answer = self._pending.get(timeout=self._timeout_s)
-            except queue.Empty:
-                raise TimedOutError(
-                    f"the kernel did not give the conntrack table's size within {self._timeout_s:g} s",
-                    remedy="another conntrack request may hold its lock; it is asked again at the next scrape",
-                ) from None
-            self._pending = None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+            pending = self._pending
+            if pending is None:
+                pending = self._pending = Future()
+                threading.Thread(target=self._answer, args=(pending,), name="ctctl-table-stats", daemon=True).start()
+        wait((pending,), self._timeout_s)
+        if not pending.done():
+            raise TimedOutError(
+                f"the kernel did not give the conntrack table's size within {self._timeout_s:g} s",
+                remedy="another conntrack request may hold its lock; it is asked again at the next scrape",
+            )
+        return pending.result()
 
-    def _answer(self, into: queue.SimpleQueue[Answer]) -> None:
+    def _answer(self, into: Future[TableStats]) -> None:
         try:
-            into.put(self._read())
+            stats = self._read()
         except Exception as error:  # noqa: BLE001 a thread's top: the error is raised where the answer is awaited
-            into.put(error)
+            self._end()
+            into.set_exception(error)
+        else:
+            self._end()
+            into.set_result(stats)
+
+    def _end(self) -> None:
+        with self._lock:
+            self._pending = None
 
 
 class TableCollector:

@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self.opening: asyncio.Task[None] | None = None
         self.phase = Phase.ASKING
+        self.is_last_answer = False
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase, and its deadline; the request's bytes are counted afresh when its answer is begun."""
@@ -99,6 +100,11 @@ class Connection(asyncio.Protocol):
                 self._transport.abort()
         elif self.opening is not None:
             self.opening.cancel()
+
+    def finish(self) -> None:
+        """Close once what was answered is sent."""
+        if self._transport is not None:
+            self._transport.close()
 
     def end_deadline(self) -> None:
         """No deadline applies any more."""
@@ -155,6 +161,7 @@ class ConnectionGuard:
     """Accepts, counts, and ends connections. All methods belong to the event loop's thread.
 
     `make_http`: a new HTTP protocol for one connection. `tls`: the context for the next connection, None for plain.
+    `is_welcome`: asked once a connection is set up; others are ended before their first byte is looked at.
     """
 
     def __init__(
@@ -162,11 +169,13 @@ class ConnectionGuard:
         limits: Limits,
         make_http: Callable[[], asyncio.Protocol],
         tls: Callable[[], ssl.SSLContext | None],
+        is_welcome: Callable[[asyncio.BaseTransport], bool],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._limits = limits
         self._make_http = make_http
         self._tls = tls
+        self._is_welcome = is_welcome
         self._loop = loop
         self._open: OrderedDict[Connection, None] = OrderedDict()
         self._by_transport: dict[asyncio.BaseTransport, Connection] = {}
@@ -203,9 +212,12 @@ class ConnectionGuard:
 
     def enter(self, connection: Connection, phase: Phase) -> None:
         """Begin a phase of a connection; it is now the least idle one."""
-        if connection in self._open:
-            self._open.move_to_end(connection)
-            connection.enter(phase)
+        if connection not in self._open:
+            return
+        if phase is Phase.IDLE and connection.is_last_answer:
+            connection.finish()
+        self._open.move_to_end(connection)
+        connection.enter(phase)
 
     def deadline_for(self, connection: Connection) -> asyncio.TimerHandle | None:
         """A timer for the phase the connection is in; none while an answer is computed, which has its own."""
@@ -218,11 +230,21 @@ class ConnectionGuard:
 
     def attach(self, connection: Connection, transport: asyncio.BaseTransport) -> None:
         """The connection can be talked to now."""
-        if connection in self._open:
-            self._by_transport[transport] = connection
-        else:
+        if connection not in self._open:
             # It was given up during its handshake.
             connection.drop("")
+        elif not self._is_welcome(transport):
+            connection.drop("tls")
+        else:
+            self._by_transport[transport] = connection
+
+    def renew(self) -> None:
+        """Let no connection outlive the access rules it was set up under: end those at rest, the others when done."""
+        for connection in list(self._open):
+            if connection.phase in (Phase.COMPUTING, Phase.SENDING):
+                connection.is_last_answer = True
+            else:
+                connection.drop("")
 
     def detach(self, transport: asyncio.BaseTransport) -> None:
         """The transport has ended."""

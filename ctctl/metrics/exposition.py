@@ -5,10 +5,8 @@ Scrapes that arrive while an equal one is being made get that one; they start no
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -16,6 +14,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+
+from ctctl.metrics.shared_work import SharedWork
 
 _GZIP_LEVEL: Final = 4
 
@@ -71,8 +71,7 @@ class Exposer:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ctctl-exposition")
-        self._under_way: dict[tuple[Format, bool], asyncio.Future[Exposition]] = {}
+        self._work: SharedWork[tuple[Format, bool], Exposition] = SharedWork("ctctl-exposition")
 
     async def get(self, accept: str, accept_encoding: str, timeout_s: float) -> Exposition:
         """The exposition as asked for, begun at most one generation ago.
@@ -80,17 +79,12 @@ class Exposer:
         Raises:
             TimeoutError: it was not ready within `timeout_s`; making it goes on for the next one who asks.
         """
-        wanted = (negotiate(accept), accepts_gzip(accept_encoding))
-        future = self._under_way.get(wanted)
-        if future is None:
-            future = asyncio.get_running_loop().run_in_executor(self._worker, self._make, *wanted)
-            self._under_way[wanted] = future
-            future.add_done_callback(lambda _: self._under_way.pop(wanted, None))
-        return await asyncio.wait_for(asyncio.shield(future), timeout_s)
+        wanted, is_gzip = negotiate(accept), accepts_gzip(accept_encoding)
+        return await self._work.get((wanted, is_gzip), lambda: self._make(wanted, is_gzip), timeout_s)
 
     def close(self) -> None:
         """Begin no more; what is under way ends by itself."""
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        self._work.close()
 
     def _make(self, wanted: Format, is_gzip: bool) -> Exposition:
         make: Callable[[CollectorRegistry], bytes] = (

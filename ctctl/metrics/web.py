@@ -1,17 +1,19 @@
-"""The HTTP server: metrics for Prometheus, a page for people, two probes. No request changes anything.
+"""The HTTP server's life: sockets, the thread with its event loop, and what is watched while it serves.
 
-It runs in a thread with an event loop of its own. Whatever takes time (collecting, encoding, password hashes, the
-page) happens in worker threads, so `/-/healthy` is answered at once whatever else goes on.
+Whatever takes time (collecting, encoding, password hashes, the page) happens in worker threads, so `/-/healthy` is
+answered at once whatever else goes on. No request changes anything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -20,28 +22,27 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 from structlog.typing import FilteringBoundLogger
 
-from ctctl.errors import CtctlError
+from ctctl.errors import ConfigError, CtctlError
 from ctctl.metrics.collect_table import PatientReader
 from ctctl.metrics.collectors import Clock, MetricsSettings, SnapshotCollector, build_registry
 from ctctl.metrics.connections import ConnectionGuard, Limits, Phase
 from ctctl.metrics.exposition import Exposer
 from ctctl.metrics.families import Families
 from ctctl.metrics.listen import ListenAddress
+from ctctl.metrics.page.history import History
+from ctctl.metrics.page.status_page import StatusPage
+from ctctl.metrics.routes import Routes, text
+from ctctl.metrics.tls import has_allowed_name
+from ctctl.metrics.web_config_file import OPEN_ACCESS, Load, WebAccess, WebConfigFile
 from ctctl.metrics.web_settings import WebSettings
 from ctctl.model.counts import TableStats
 from ctctl.model.snapshot import Snapshot
 
 log: Final[FilteringBoundLogger] = structlog.get_logger("ctctl.metrics")
 
-DEFAULT_SCRAPE_TIMEOUT_S: Final = 10.0
-MAX_SCRAPE_TIMEOUT_S: Final = 60.0
+_WATCH_INTERVAL_S: Final = 1.0
 _STOP_TIMEOUT_S: Final = 3.0
-_HEADERS: Final = {
-    "Server": "ctctl",
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-}
+_OWN_PATHS: Final = ("/", "/-/healthy", "/-/ready")
 
 # The library logs every malformed request with a traceback; a peer could fill the log with them.
 _silent: Final = logging.getLogger("ctctl.metrics.http")
@@ -49,22 +50,12 @@ _silent.propagate = False
 _silent.addHandler(logging.NullHandler())
 
 
-def scrape_timeout_s(header: str | None) -> float:
-    """Seconds to answer within, from `X-Prometheus-Scrape-Timeout-Seconds`, a little less than the client waits."""
-    try:
-        asked_s = float(header or "")
-    except ValueError:
-        return DEFAULT_SCRAPE_TIMEOUT_S
-    if not math.isfinite(asked_s) or asked_s <= 0:
-        return DEFAULT_SCRAPE_TIMEOUT_S
-    return min(asked_s - min(0.25, asked_s / 4), MAX_SCRAPE_TIMEOUT_S)
-
-
 class WebServer:
     """Serves one agent's snapshot over HTTP until stopped.
 
     `snapshot`: the last one published, None before the first. `read_table_stats`: exact table size, may raise
-    UnavailableError. Both are called from worker threads.
+    UnavailableError. Both are called from worker threads. `load_web_config`: reads a YAML file into plain values,
+    needed where the settings name one.
     """
 
     def __init__(
@@ -75,14 +66,21 @@ class WebServer:
         clock: Clock,
         *,
         metrics: MetricsSettings | None = None,
+        load_web_config: Load | None = None,
     ) -> None:
         self._settings = settings
         self._snapshot = snapshot
+        self._clock = clock
+        self._load_web_config = load_web_config
+        self._read_table_stats = PatientReader(read_table_stats)
+        self._history = History()
         self._guard: ConnectionGuard | None = None
+        self._routes: Routes | None = None
+        self._config_file: WebConfigFile | None = None
         self._exposer = Exposer(
             build_registry(
-                SnapshotCollector(snapshot, PatientReader(read_table_stats), clock, metrics),
-                HttpCollector(settings.max_connections, lambda: self._guard),
+                SnapshotCollector(snapshot, self._read_table_stats, clock, metrics),
+                HttpCollector(settings.max_connections, lambda: self._guard, lambda: self._config_file),
             )
         )
         self._listening: list[socket.socket] = []
@@ -101,10 +99,16 @@ class WebServer:
         """Listen on every address and serve, in a thread of its own.
 
         Raises:
-            ConfigError: an address or the web configuration file is malformed.
+            ConfigError: an address, the telemetry path or the web configuration file is malformed or unusable.
             UnavailableError: an address cannot be had; names it and the remedy. Nothing listens then.
         """
-        addresses = [ListenAddress.parse(text) for text in self._settings.listen_addresses]
+        path = self._settings.telemetry_path
+        if not path.startswith("/") or path in _OWN_PATHS:
+            raise ConfigError(
+                f"telemetry path {path!r} cannot be used", remedy=f"begin it with / and avoid {', '.join(_OWN_PATHS)}"
+            )
+        addresses = [ListenAddress.parse(address) for address in self._settings.listen_addresses]
+        self._config_file = self._read_config_file()
         try:
             for address in addresses:
                 self._listening.append(address.open())
@@ -124,10 +128,29 @@ class WebServer:
             self._thread.join(_STOP_TIMEOUT_S)
         self._close_sockets()
 
+    def _read_config_file(self) -> WebConfigFile | None:
+        if self._settings.config_file is None:
+            return None
+        if self._load_web_config is None:
+            raise ConfigError(f"nothing here reads web configuration {self._settings.config_file}")
+        return WebConfigFile(self._settings.config_file, self._load_web_config)
+
     def _close_sockets(self) -> None:
         for listening in self._listening:
             listening.close()
         self._listening.clear()
+
+    def _access(self) -> WebAccess:
+        return OPEN_ACCESS if self._config_file is None else self._config_file.access
+
+    def _is_welcome(self, transport: asyncio.BaseTransport) -> bool:
+        tls = self._access().config.tls_server_config
+        if tls is None or not tls.client_allowed_sans:
+            return True
+        return has_allowed_name(transport.get_extra_info("peercert"), tls.client_allowed_sans)
+
+    def _tls_context(self) -> ssl.SSLContext | None:
+        return self._access().context
 
     async def _serve(self) -> None:
         """The thread's work: serve until told to stop."""
@@ -144,32 +167,62 @@ class WebServer:
             lingering_time=0.0,
             keepalive_timeout=settings.idle_timeout_s,
         )
-        self._guard = ConnectionGuard(limits, http, lambda: None, self._loop)
+        page = StatusPage(settings.telemetry_path, self._snapshot, self._read_table_stats, self._clock, self._history)
+        self._routes = Routes(settings.telemetry_path, self._exposer, page, self._snapshot, self._access)
+        self._guard = ConnectionGuard(limits, http, self._tls_context, self._is_welcome, self._loop)
+        watching = asyncio.create_task(self._watch(self._guard))
         for listening in self._listening:
             self._guard.listen(listening)
         self._is_serving.set()
+        stopping = asyncio.create_task(self._should_stop.wait())
         try:
-            await self._should_stop.wait()
+            # `_watch` ends only by an exception, which then ends the thread.
+            done, _ = await asyncio.wait((stopping, watching), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
+            watching.cancel()
             self._guard.close()
+            self._routes.close()
             self._exposer.close()
             await http.shutdown(timeout=0.5)
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
+    async def _watch(self, guard: ConnectionGuard) -> None:
+        """Once a second: the history's next observation, and whether the web configuration has changed."""
+        loop = asyncio.get_running_loop()
+        worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ctctl-http-watch")
+        try:
+            while True:
+                await loop.run_in_executor(worker, self._observe)
+                if self._config_file is not None and await loop.run_in_executor(worker, self._config_file.refresh):
+                    guard.renew()
+                await asyncio.sleep(_WATCH_INTERVAL_S)
+        finally:
+            worker.shutdown(wait=False, cancel_futures=True)
+
+    def _observe(self) -> None:
+        """The plots' next observation."""
+        now = self._clock()
+        entries = None
+        if self._history.needs_entries(now):
+            # Whatever it is, the table's collector counts and logs it; here it leaves a gap in a plot.
+            with suppress(Exception):
+                entries = self._read_table_stats().entries
+        self._history.observe(now, self._snapshot(), entries)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, and keep its connection's phases."""
-        guard = self._guard
+        guard, routes = self._guard, self._routes
         connection = None if guard is None else guard.of(request.transport)
-        if guard is None or connection is None:
-            return web.Response(status=503)
+        if guard is None or routes is None or connection is None:
+            return text(503, "going away\n")
         guard.enter(connection, Phase.COMPUTING)
         try:
-            response = await self._route(request)
-        except Exception as error:
-            log.exception("http_request_failed", path=request.path, exc_info=error)
-            response = _text(500, "internal error, see the log of ctctl\n")
+            response = await routes.answer(request)
+        except Exception:
+            log.exception("http_request_failed", path=request.path)
+            response = text(500, "internal error, see the log of ctctl\n")
         guard.enter(connection, Phase.SENDING)
-        for name, value in _HEADERS.items():
-            response.headers.setdefault(name, value)
         try:
             await response.prepare(request)
             await response.write_eof()
@@ -179,54 +232,19 @@ class WebServer:
         guard.enter(connection, Phase.IDLE)
         return response
 
-    async def _route(self, request: web.BaseRequest) -> web.Response:
-        if request.method not in ("GET", "HEAD"):
-            return _text(405, "only GET and HEAD: nothing can be changed over HTTP\n", {"Allow": "GET, HEAD"})
-        if request.path == self._settings.telemetry_path:
-            return await self._metrics(request)
-        match request.path:
-            case "/":
-                return self._landing_page()
-            case "/-/healthy":
-                return _text(200, "healthy\n")
-            case "/-/ready":
-                return self._ready()
-            case _:
-                return _text(404, f"not here; try / {self._settings.telemetry_path} /-/healthy /-/ready\n")
-
-    async def _metrics(self, request: web.BaseRequest) -> web.Response:
-        timeout_s = scrape_timeout_s(request.headers.get("X-Prometheus-Scrape-Timeout-Seconds"))
-        try:
-            exposition = await self._exposer.get(
-                request.headers.get("Accept", ""), request.headers.get("Accept-Encoding", ""), timeout_s
-            )
-        except TimeoutError:
-            return _text(503, f"the exposition was not ready within {timeout_s:g} s\n", {"Retry-After": "1"})
-        headers = {"Content-Type": exposition.content_type, "Vary": "Accept, Accept-Encoding"}
-        if exposition.encoding:
-            headers["Content-Encoding"] = exposition.encoding
-        return web.Response(body=exposition.body, headers=headers)
-
-    def _ready(self) -> web.Response:
-        snapshot = self._snapshot()
-        if snapshot is None:
-            return _text(503, "not ready: nothing is known yet\n")
-        if not snapshot.is_ready:
-            return _text(503, f"not ready: {snapshot.why_not_ready}\n")
-        return _text(200, "ready\n")
-
-    def _landing_page(self) -> web.Response:
-        path = self._settings.telemetry_path
-        body = f'<!doctype html><html lang="en"><title>ctctl</title><h1>ctctl</h1><a href="{path}">Metrics</a></html>\n'
-        return web.Response(text=body, content_type="text/html")
-
 
 class HttpCollector(Collector):
     """The families of `Subject.HTTP`."""
 
-    def __init__(self, limit: int, guard: Callable[[], ConnectionGuard | None]) -> None:
+    def __init__(
+        self,
+        limit: int,
+        guard: Callable[[], ConnectionGuard | None],
+        config_file: Callable[[], WebConfigFile | None],
+    ) -> None:
         self._limit = limit
         self._guard = guard
+        self._config_file = config_file
 
     def describe(self) -> Iterable[Family]:
         """Nothing: registering must not collect."""
@@ -234,15 +252,13 @@ class HttpCollector(Collector):
 
     def collect(self) -> Iterable[Family]:
         """One scrape's worth."""
-        guard = self._guard()
+        guard, config_file = self._guard(), self._config_file()
         families = Families()
         families.put("ctctl_http_connections_limit", self._limit)
         if guard is not None:
             families.put("ctctl_http_connections", guard.count)
             for reason, number in guard.drops.items():
                 families.put("ctctl_http_connections_dropped_total", number, reason)
+        if config_file is not None:
+            families.put("ctctl_web_config_last_read_good", config_file.is_last_read_good)
         return families.in_order()
-
-
-def _text(status: int, body: str, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(status=status, text=body, headers=headers)
