@@ -103,6 +103,17 @@ def test_a_prescribed_or_relative_path_is_no_finding(line: str) -> None:
     assert not MACHINE_PATH.search(line)
 
 
+def test_every_link_between_pages_leads_somewhere() -> None:
+    dead = []
+    for path in (path for path in tracked() if path.suffix == ".md"):
+        for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+            name = target.partition("#")[0]
+            is_elsewhere = re.match(r"[a-z]+:", target)
+            if name and not is_elsewhere and not (path.parent / name).exists():
+                dead.append(f"{path.relative_to(CLONE)}: {target}")
+    assert dead == []
+
+
 def test_imports_point_from_the_edge_to_the_core() -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
