@@ -128,12 +128,23 @@ class OvsdbServer:
         self.close()
 
     def transact(self, *operations: dict[str, Any]) -> list[dict[str, Any]]:
-        """Carry the operations out in one transaction, with OVS' own client."""
-        request = json.dumps([self.database, *operations])
-        results: list[dict[str, Any]] = json.loads(self.run("ovsdb-client", "transact", self.address, request))
-        for result in results:
-            if result and result.get("error"):
-                raise RuntimeError(f"transaction failed: {result}")
+        """Carry the operations out in one transaction, of any size."""
+        request = {"method": "transact", "id": 0, "params": [self.database, *operations]}
+        received = b""
+        with socket.socket(socket.AF_UNIX) as stream:
+            stream.settimeout(START_TIMEOUT_S)
+            stream.connect(str(self.socket))
+            stream.sendall(json.dumps(request).encode())
+            while True:
+                data = stream.recv(1 << 20)
+                assert data, "the server closed the connection"
+                received += data
+                with contextlib.suppress(json.JSONDecodeError):
+                    reply = json.loads(received)
+                    break
+        results: list[dict[str, Any]] = reply["result"]
+        if reply["error"] or any(result.get("error") for result in results):
+            raise RuntimeError(f"transaction failed: {reply}")
         return results
 
     def set_external_ids(self, table: str, content: dict[str, str], where: Sequence[Any] = ()) -> None:
