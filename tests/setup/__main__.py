@@ -13,27 +13,18 @@ import sys
 if sys.version_info < (3, 11):  # noqa: UP036 - this runs before anything checked the machine's Python
     sys.exit("set-up: ctctl needs Python 3.11 or newer; run make with PYTHON=python3.11 (or newer)")
 
-import signal
-from typing import NoReturn
-
 from tests.setup.errors import SetupError
+from tests.setup.interrupts import end_tidily
 from tests.setup.needs import NEEDS
 from tests.setup.prepare import prepare
 
 USAGE = 2
 
 
-def _stop(signum: int, _frame: object) -> NoReturn:
-    # Through the finally blocks: what was put on the machine for the duration goes away again.
-    sys.exit(128 + signum)
-
-
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] not in NEEDS:
         print(f"usage: python3 -m tests.setup {{{','.join(NEEDS)}}}", file=sys.stderr)
         return USAGE
-    for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(signum, _stop)
     try:
         prepare(NEEDS[arguments[0]])
     except SetupError as error:
@@ -43,4 +34,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    end_tidily()
     sys.exit(main(sys.argv[1:]))

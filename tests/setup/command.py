@@ -7,18 +7,21 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.setup.paths import cache_dir
+from tests.lab.debian import cache_directory
 
 
 def log_path() -> Path:
     """What the programs of the last set-ups said."""
-    return cache_dir() / "set-up.log"
+    return cache_directory() / "set-up.log"
 
 
 def run(
-    command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+    command: Sequence[str | Path], environment: Mapping[str, str] | None = None, *, has_own_session: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run `command` without input, in this environment plus `environment`. stdout holds both of its streams."""
+    """Run `command` without input, in this environment plus `environment`. stdout holds both of its streams.
+
+    `has_own_session`: what is typed at the terminal does not reach it, Control-C above all.
+    """
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -27,6 +30,7 @@ def run(
         text=True,
         errors="replace",
         env=os.environ | (environment or {}),
+        start_new_session=has_own_session,
         check=False,
     )
     with log_path().open("a") as log:

@@ -20,9 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.lab.apt import AptError, machine_archive
+from tests.lab.debian import cache_directory
 from tests.setup import machine
 from tests.setup.errors import SetupError
-from tests.setup.paths import CLONE, cache_dir
+from tests.setup.paths import CLONE
 from tests.setup.services import POLICY
 
 COMMANDS: Final = ("make demo", "make test")
@@ -60,7 +62,7 @@ def main(arguments: list[str]) -> int:
     try:
         for suite in options.suites:
             results += _prove(suite, options.run, is_kept=options.keep)
-    except SetupError as error:
+    except (SetupError, AptError) as error:
         print(f"fresh root: {error}", file=sys.stderr)
         return 2
     print("\n".join(["", "fresh roots:", *(line for _, line in results)]))
@@ -68,8 +70,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _prove(suite: str, commands: Sequence[str], *, is_kept: bool) -> list[tuple[bool, str]]:
-    cache_dir().mkdir(parents=True, exist_ok=True)
-    root = Path(tempfile.mkdtemp(prefix=f"fresh-{suite}-", dir=cache_dir()))
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    root = Path(tempfile.mkdtemp(prefix=f"fresh-{suite}-", dir=cache_directory()))
     results = []
     try:
         results.append(_timed(suite, "unpack", partial(_unpack, suite, root)))
@@ -97,8 +99,7 @@ def _timed(suite: str, name: str, run: Callable[[], int]) -> tuple[bool, str]:
 def _unpack(suite: str, root: Path) -> int:
     command: list[str | Path] = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=git,make,python3"]
     command += [f"--aptopt={line}" for line in machine.apt_options()]
-    sources = "\n".join(machine.archive_of(suite)) + "\n"
-    done = subprocess.run([*command, suite, root, "-"], input=sources, text=True, check=False)
+    done = subprocess.run([*command, suite, root, "-"], input=machine_archive().source(suite), text=True, check=False)
     if done.returncode != 0:
         raise SetupError(f"mmdebstrap could not unpack {suite}; its own message is above")
     machine.copy_configuration(root)

@@ -1,7 +1,7 @@
 """How this machine reaches its packages: what a fresh root needs to reach them the same way.
 
 Everything is read from the machine's own configuration of apt and pip and from its environment; no archive or index
-is named here.
+is named here. The archive itself the lab knows (`tests.lab.apt`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from tests.setup.errors import SetupError
-
 CERTIFICATES: Final = Path("/usr/local/share/ctctl-fresh-root/certificates.pem")
 """Inside the root: the certificates this machine trusts. A place that no package owns."""
 
@@ -28,32 +26,6 @@ _PIP_FILES: Final = (
     Path.home() / ".config" / "pip" / "pip.conf",
 )
 _LOCAL_CERTIFICATES: Final = Path("/usr/local/share/ca-certificates")
-
-
-def archive_of(suite: str) -> list[str]:
-    """The lines of a sources.list that give `suite` where this machine gets its own Debian from.
-
-    Raises:
-        SetupError: apt here knows no Debian archive with packages of the section main.
-    """
-    release = "$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(CODENAME)|$(REPO_URI)"
-    shown = subprocess.run(
-        ["apt-get", "indextargets", "--format", release, "Created-By: Packages"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-    lines = []
-    for row in sorted(set(shown.splitlines())):
-        origin, label, component, codename, uri = row.split("|", 4)
-        if (origin, component) != ("Debian", "main"):
-            continue
-        own = codename.partition("-")[0]
-        if label in {"Debian", "Debian-Security"}:
-            lines.append(f"deb {uri} {codename.replace(own, suite, 1)} main")
-    if not lines:
-        raise SetupError("apt on this machine lists no Debian archive; run apt-get update, then try again")
-    return list(dict.fromkeys(lines))
 
 
 def apt_options() -> list[str]:

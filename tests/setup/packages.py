@@ -13,7 +13,8 @@ from typing import Final
 
 from tests.setup.command import last_word, run
 from tests.setup.errors import SetupError
-from tests.setup.services import no_service_starts
+from tests.setup.interrupts import deferred
+from tests.setup.services import POLICY, no_service_starts
 
 LOCK_TIMEOUT_S: Final = 300
 _APT: Final = (
@@ -54,7 +55,7 @@ def missing(names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in present]
 
 
-def install(names: Sequence[str]) -> None:
+def install(names: Sequence[str], policy: Path = POLICY) -> None:
     """Install `names` with apt-get; as root only.
 
     Raises:
@@ -64,7 +65,7 @@ def install(names: Sequence[str]) -> None:
     if os.geteuid() != 0:
         raise SetupError(f"missing {wanted}; as root: apt-get install --no-install-recommends {wanted}")
     print(f"set-up: installing {wanted}", file=sys.stderr)
-    with no_service_starts():
+    with no_service_starts(policy), deferred():
         # A source that cannot be reached is no reason to stop: the packages may come from another one.
         _apt("update")
         done = _apt("install", "--yes", "--no-install-recommends", "--no-remove", *names)
@@ -75,7 +76,7 @@ def install(names: Sequence[str]) -> None:
 def _apt(*arguments: str) -> subprocess.CompletedProcess[str]:
     give_up = time.monotonic() + LOCK_TIMEOUT_S
     while True:
-        done = run([*_APT, *arguments], _QUIET)
+        done = run([*_APT, *arguments], _QUIET, has_own_session=True)
         # apt waits for dpkg's lock by itself, but not for the one over its package lists.
         is_locked = done.returncode != 0 and "Could not get lock" in done.stdout
         if not is_locked or time.monotonic() > give_up:

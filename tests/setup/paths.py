@@ -1,16 +1,8 @@
-"""Where the set-up keeps things: the clone it belongs to, and a cache outside of it."""
+"""Where the set-up works: in the clone that it is part of. What clones can share lies in the lab's cache directory."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import Final
 
-CLONE = Path(__file__).resolve().parents[2]
-
-
-def cache_dir() -> Path:
-    """What is expensive and the same for every clone: `$CTCTL_CACHE`, else `ctctl` in the user's cache."""
-    if chosen := os.environ.get("CTCTL_CACHE"):
-        return Path(chosen).absolute()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "ctctl"
+CLONE: Final = Path(__file__).resolve().parents[2]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
+import sys
 
+from tests.lab.apt import AptError
+from tests.lab.debian import cache_directory, ovn_tree
 from tests.setup import packages, venv
 from tests.setup.command import log_path
 from tests.setup.errors import SetupError
 from tests.setup.lock import exclusive
 from tests.setup.needs import Need
-from tests.setup.paths import CLONE, cache_dir
+from tests.setup.paths import CLONE
 
 
 def prepare(need: Need) -> None:
@@ -20,15 +22,15 @@ def prepare(need: Need) -> None:
     """
     names = packages.names_in(CLONE / path for path in need.package_lists)
     if packages.missing(names) or not venv.is_current():
-        with exclusive(cache_dir() / "set-up.lock"):
+        with exclusive(cache_directory() / "set-up.lock"):
             log_path().unlink(missing_ok=True)
             # Asked again under the lock: another set-up may have done it meanwhile.
             if lacking := packages.missing(_with_venv_package(names)):
                 packages.install(lacking)
             if not venv.is_current():
                 venv.create()
-    if need.ovn_suites:
-        _unpack_ovn(need.ovn_suites)
+    for suite in need.ovn_suites:
+        _unpack_ovn(suite)
 
 
 def _with_venv_package(names: list[str]) -> list[str]:
@@ -37,7 +39,8 @@ def _with_venv_package(names: list[str]) -> list[str]:
     return [*names, "python3-venv"]
 
 
-def _unpack_ovn(suites: tuple[str, ...]) -> None:
-    done = subprocess.run([venv.PYTHON, "-m", "tests.lab.debian", *suites], cwd=CLONE, check=False)
-    if done.returncode != 0:
-        raise SetupError(f"the lab could not unpack OVN of {' and '.join(suites)}; its own message is above")
+def _unpack_ovn(suite: str) -> None:
+    try:
+        ovn_tree(suite, lambda line: print(f"set-up: OVN of {line}", file=sys.stderr))
+    except AptError as error:
+        raise SetupError(f"no OVN of {suite} for the lab: {error}") from error
