@@ -105,9 +105,18 @@ class OvsdbConnection:
                 return data
 
     def _lost(self, cause: OSError) -> UnavailableError:
-        if isinstance(cause, ssl.SSLError):
-            return tls_refusal(self._remote, self._tls, cause)
+        for error in (cause, self._last_words()):
+            if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+                return tls_refusal(self._remote, self._tls, error)
         return ConnectionLostError(f"connection to {self._remote} lost: {cause.strerror or cause}")
+
+    def _last_words(self) -> OSError | None:
+        """Under TLS 1.3 a peer refuses our certificate after the handshake, and hangs up: sending fails first."""
+        try:
+            self._socket.recv(1)
+        except OSError as e:
+            return e
+        return None
 
     def close(self) -> None:
         """Close the connection; harmless when repeated."""
