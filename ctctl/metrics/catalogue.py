@@ -129,7 +129,7 @@ _AGENT = (
     ),
     Metric(
         "ctctl_zone_map_malformed_keys", GAUGE, Subject.AGENT,
-        "ct-zone- keys in the local database whose value is no zone number", _AT_CHANGE,
+        "Keys ct-zone-… in the local database whose value is no zone number", _AT_CHANGE,
     ),
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
+from ctctl.metrics.catalogue import STATISTICS
 from ctctl.model.actions import RouterChange
 from ctctl.model.capability import Capability, Probe
 from ctctl.model.counts import CountDetail, CountMethod, CountPass, IncompleteReason, TableStats
@@ -215,6 +216,5 @@ def busy_snapshot() -> Snapshot:
 
 def table_stats() -> TableStats:
     """A table of two CPUs."""
-    names = ("found", "invalid", "insert", "insert_failed", "drop", "early_drop", "error", "search_restart")
-    by_cpu = {cpu: {name: 10 * cpu + at for at, name in enumerate(names)} for cpu in (0, 1)}
+    by_cpu = {cpu: {name: 10 * cpu + at for at, name in enumerate(STATISTICS)} for cpu in (0, 1)}
     return TableStats(10_200, 262_144, 65_536, by_cpu)
