@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import queue
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import structlog
 
 from ctctl.agent.journal import Journal
 from ctctl.backends.protocol import ConntrackDeleter
+from ctctl.decide.evidence import is_still, key_of
 from ctctl.decide.gate import Refusal, confirm
 from ctctl.errors import CtctlError, UnavailableError
+from ctctl.model.conntrack import EntryKey, Sighting
 from ctctl.model.events import FlushFinished
-from ctctl.model.flush import FlushOrder, FlushOutcome, FlushRefusal, Reason
+from ctctl.model.flush import (
+    FailureReason,
+    FlushFailure,
+    FlushOrder,
+    FlushOutcome,
+    FlushRefusal,
+    FlushResult,
+    Reason,
+    Strategy,
+)
 from ctctl.model.instant import Instant
 from ctctl.model.ovs import LocalView
 from ctctl.sources.source import Clock, Report
@@ -29,6 +41,18 @@ READ_TIMEOUT_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
 CONFIRM_TRIES: Final = 3
 """A reply that grew too old between being read and being acted on is asked for again this often."""
+
+
+LookUp = Callable[[Sequence[EntryKey]], tuple[Sighting | None, ...]]
+"""Each of these entries as it is now, None where there is none any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An order, and the entries to delete; none: the whole zone."""
+
+    order: FlushOrder
+    entries: tuple[Sighting, ...] = ()
 
 
 class MapReader(Protocol):
@@ -53,12 +77,13 @@ class Clearance:
 class Executor:
     """`submit` an order; `FlushFinished` comes back through `report`, whatever happens to it."""
 
-    def __init__(self, reader: MapReader, journal: Journal, report: Report, clock: Clock) -> None:
+    def __init__(self, reader: MapReader, look_up: LookUp, journal: Journal, report: Report, clock: Clock) -> None:
         self._reader = reader
+        self._look_up = look_up
         self._journal = journal
         self._report = report
         self._clock = clock
-        self._orders: queue.SimpleQueue[FlushOrder | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._clearance = Clearance(None, Refusal(Reason.NOT_THE_FLUSHER, "the agent is starting"))
         self._stopping = threading.Event()
 
@@ -66,27 +91,28 @@ class Executor:
         """Replace what is allowed; takes effect for every message not yet sent."""
         self._clearance = clearance
 
-    def submit(self, order: FlushOrder) -> None:
+    def submit(self, work: Work) -> None:
         """Queue one order."""
-        self._orders.put(order)
+        self._orders.put(work)
 
     def run(self) -> None:
         """Work until stopped."""
-        while (order := self._orders.get()) is not None:
-            self._report(self._execute(order))
+        while (work := self._orders.get()) is not None:
+            self._report(self._execute(work))
 
     def stop(self) -> None:
         """End `run` after the order in hand; orders still queued are refused."""
         self._stopping.set()
         self._orders.put(None)
 
-    def _execute(self, order: FlushOrder) -> FlushFinished:
+    def _execute(self, work: Work) -> FlushFinished:
+        order = work.order
         try:
             self._journal.intend(order, self._clock())
         except UnavailableError as error:
             refusal = FlushRefusal(order.zone, Reason.JOURNAL_UNWRITABLE, str(error))
             return FlushFinished(order, refusal, sent=None, ended=self._clock())
-        outcome, sent = self._confirm_and_send(order)
+        outcome, sent = self._confirm_and_send(work)
         ended = self._clock()
         try:
             self._journal.conclude(order, outcome, ended)
@@ -95,7 +121,8 @@ class Executor:
             _log.warning("journal not written", order=order.order_id, zone=order.zone, why=str(error))
         return FlushFinished(order, outcome, sent, ended)
 
-    def _confirm_and_send(self, order: FlushOrder) -> tuple[FlushOutcome, Instant | None]:
+    def _confirm_and_send(self, work: Work) -> tuple[FlushOutcome, Instant | None]:
+        order = work.order
         refusal: Refusal | None = None
         for _ in range(CONFIRM_TRIES):
             try:
@@ -112,10 +139,30 @@ class Executor:
             sent = self._clock()
             refusal = confirm(order, view, sent)
             if refusal is None:
-                return clearance.deleter.flush_zone(order.zone, timeout_s=FLUSH_TIMEOUT_S), sent
+                return self._send(work, clearance.deleter), sent
             if refusal.reason is not Reason.MAP_NOT_FRESH:
                 break
         return _refused(order, refusal or Refusal(Reason.MAP_NOT_FRESH, "no reply was fresh enough")), None
+
+    def _send(self, work: Work, deleter: ConntrackDeleter) -> FlushOutcome:
+        zone = work.order.zone
+        if not work.entries:
+            return deleter.flush_zone(zone, timeout_s=FLUSH_TIMEOUT_S)
+        begun = self._clock()
+        try:
+            now = self._look_up([key_of(entry) for entry in work.entries])
+        except CtctlError as error:
+            return FlushFailure(zone, FailureReason.UNAVAILABLE, str(error))
+        # An entry that was refreshed or reborn since the pass is no longer provably old.
+        still = [key_of(then) for then, found in zip(work.entries, now, strict=True) if is_still(then, found)]
+        already_gone = len(work.entries) - len(still)
+        if not still:
+            return FlushResult(zone, Strategy.ENTRY_DELETE, self._clock().since(begun), 0, already_gone)
+        (outcome,) = deleter.delete_entries(still, timeout_s=FLUSH_TIMEOUT_S)
+        if not isinstance(outcome, FlushResult):
+            return outcome
+        took_s = self._clock().since(begun)
+        return replace(outcome, already_gone=outcome.already_gone + already_gone, duration_s=took_s)
 
 
 def _refused(order: FlushOrder, refusal: Refusal) -> FlushRefusal:

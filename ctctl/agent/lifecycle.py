@@ -16,7 +16,7 @@ import structlog
 import ctctl
 from ctctl.agent.commands import Commands
 from ctctl.agent.control import ControlServer
-from ctctl.agent.executor import Clearance, Executor
+from ctctl.agent.executor import Clearance, Executor, Work
 from ctctl.agent.journal import Journal
 from ctctl.agent.loop import ControlLoop
 from ctctl.agent.policy_source import PolicySource
@@ -29,9 +29,9 @@ from ctctl.config.settings import Settings
 from ctctl.decide.planner import Planner
 from ctctl.errors import UnavailableError
 from ctctl.metrics.web import WebServer
+from ctctl.model.counts import Keep
 from ctctl.model.daemon import Daemon
 from ctctl.model.events import PauseChanged
-from ctctl.model.flush import FlushOrder
 from ctctl.model.ovn import OvnDatabase
 from ctctl.model.snapshot import Snapshot
 from ctctl.sources.capabilities import CapabilitySource
@@ -77,11 +77,14 @@ class _Effects:
         self._probes = probes
         self._southbound = southbound
 
-    def flush(self, order: FlushOrder) -> None:
-        self._executor.submit(order)
+    def flush(self, work: Work) -> None:
+        self._executor.submit(work)
 
     def clear(self, clearance: Clearance) -> None:
         self._executor.clear(clearance)
+
+    def keep(self, keep: Keep) -> None:
+        self._counts.keep = keep
 
     def count(self) -> None:
         self._counts.request()
@@ -105,7 +108,7 @@ class Agent:
 
         reader = KernelReader(clock.now)
         self._reader = LocalOvsdbReader(settings.ovs.db, settings.ovs.bridge, clock.now)
-        self._executor = Executor(self._reader, self._journal, self._report, clock.now)
+        self._executor = Executor(self._reader, reader.look_up, self._journal, self._report, clock.now)
         counts = CountSource(settings.count, reader, self._report, clock.now)
         probes = CapabilitySource(reader, self._vswitchd_socket, listens_here, self._report)
         southbound = OvnSource(OvnDatabase.SOUTHBOUND, settings.ovn, self._report, clock.now)
@@ -125,7 +128,7 @@ class Agent:
             "northbound": northbound,
             "counts": counts,
             "capabilities": probes,
-            "stalls": MainLoopProber(settings.stalls, *rundirs, self._report, clock.now),
+            "stalls": MainLoopProber(settings.stalls, *rundirs, self._report, clock.now, Path(settings.paths.procfs)),
             "flusher-lock": FlusherLockSource(self._report),
         }
         if config_file is not None:

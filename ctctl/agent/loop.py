@@ -14,7 +14,7 @@ from threading import Event as Flag
 from threading import Lock
 from typing import Final, Protocol, assert_never
 
-from ctctl.agent.executor import Clearance
+from ctctl.agent.executor import Clearance, Work
 from ctctl.agent.ledger import Ledger
 from ctctl.agent.narrator import Narrator
 from ctctl.backends.protocol import ConntrackDeleter
@@ -26,12 +26,14 @@ from ctctl.model.actions import (
     AcceptRequest,
     Action,
     CountNow,
+    DeleteEntries,
     FlushZone,
     GiveVerdict,
     HoldZone,
     ReportBrake,
     ReportRouter,
 )
+from ctctl.model.counts import Keep
 from ctctl.model.daemon import Daemon
 from ctctl.model.events import (
     CountFailed,
@@ -48,7 +50,7 @@ from ctctl.model.events import (
     PolicyChanged,
     TimePassed,
 )
-from ctctl.model.flush import FlushOrder, FlushResult, Reason, Switch
+from ctctl.model.flush import FlushResult, Reason, Switch
 from ctctl.model.ids import FlushableZoneId
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase
@@ -68,12 +70,16 @@ PUBLISH_EVERY_S: Final = 0.2
 class Effects(Protocol):
     """What the loop may set in motion; none of it blocks."""
 
-    def flush(self, order: FlushOrder) -> None:
+    def flush(self, work: Work) -> None:
         """Hand one order to the executor."""
         ...
 
     def clear(self, clearance: Clearance) -> None:
         """Tell the executor what is allowed now."""
+        ...
+
+    def keep(self, keep: Keep) -> None:
+        """Say which entries the passes that start from now on have to keep."""
         ...
 
     def count(self) -> None:
@@ -199,6 +205,8 @@ class ControlLoop:
         self._narrate(event, now)
         actions = self._planner.handle(event, now)
         self._tally(event)
+        if actions or isinstance(event, LocalViewRead | OvnViewRead | CountFinished):
+            self._effects.keep(self._planner.keep())
         for action in actions:
             self._carry_out(action, now)
         if isinstance(event, LocalViewRead):
@@ -213,7 +221,9 @@ class ControlLoop:
     def _carry_out(self, action: Action, now: Instant) -> None:
         match action:
             case FlushZone(order):
-                self._effects.flush(order)
+                self._effects.flush(Work(order))
+            case DeleteEntries(order, entries):
+                self._effects.flush(Work(order, entries))
             case HoldZone():
                 self._ledger.held(action)
                 self.narrator.hold(action, now)
@@ -337,6 +347,7 @@ class ControlLoop:
             oldest_pending=held[0] if held else None,
             is_flush_in_progress=self._planner.in_flight is not None,
             records=self._ledger.records,
+            stale_entries=self._planner.stale_entries,
         )
 
     def _why_not_ready(self) -> str:

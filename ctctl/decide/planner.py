@@ -6,17 +6,32 @@ Every assignment of a watched router leaves through exactly one verdict; every f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count as counter
+from typing import Final
 
+from ctctl.decide.evidence import Memory, keep_for
 from ctctl.decide.facts import Facts
 from ctctl.decide.gate import Conditions, Refusal, judge
+from ctctl.decide.remains import Remains
 from ctctl.decide.routers import Assignment, RouterTracker, Sight
-from ctctl.decide.watch import RETRY_S, Watch
+from ctctl.decide.watch import RETRY_S, Stage, Watch
 from ctctl.decide.window import Brake, Budget
-from ctctl.model.actions import AcceptRequest, Action, CountNow, FlushZone, GiveVerdict, HoldZone, ReportBrake
+from ctctl.model.actions import (
+    AcceptRequest,
+    Action,
+    CountNow,
+    DeleteEntries,
+    FlushZone,
+    GiveVerdict,
+    HoldZone,
+    ReportBrake,
+)
 from ctctl.model.capability import Capability
+from ctctl.model.conntrack import Sighting
+from ctctl.model.counts import Keep
 from ctctl.model.daemon import Daemon
-from ctctl.model.events import Event, FlushFinished, LocalViewRead, ManualFlushAsked
+from ctctl.model.events import CountFinished, Event, FlushFinished, LocalViewRead, ManualFlushAsked, OvnViewRead
 from ctctl.model.flush import (
     FlushFailure,
     FlushOrder,
@@ -28,10 +43,13 @@ from ctctl.model.flush import (
 )
 from ctctl.model.ids import FlushableZoneId, RouterId, ZoneId, flushable_zone_id
 from ctctl.model.instant import Instant
-from ctctl.model.ovn import OvnDatabase
-from ctctl.model.ovs import DatapathType
+from ctctl.model.ovn import OvnDatabase, OvnView
+from ctctl.model.ovs import DatapathType, LocalView
 from ctctl.model.policy import FlushPolicy
 from ctctl.model.verdict import FlushStep, ZoneVerdict
+
+MAX_HOLD_S: Final = 900.0
+"""A repair that could not be sent for this long is given up visibly; nothing stays pending for ever."""
 
 
 class Planner:
@@ -45,25 +63,32 @@ class Planner:
         self._was_braked = False
         self._heard: frozenset[OvnDatabase] = frozenset()
         self._watches: list[Watch] = []
+        self._memory = Memory()
+        self._remains = Remains()
         self._manual: list[FlushOrder] = []
         self._in_flight: FlushOrder | None = None
         self._order_ids = counter(1)
 
     def handle(self, event: Event, now: Instant) -> list[Action]:
         """Take one fact in and say what follows from it, in the order in which it is to be carried out."""
+        last_confirmed = self._last_confirmed(event)
         has_map_changed = self.facts.note(event)
         actions: list[Action] = []
+        if isinstance(event, CountFinished):
+            self._memory.note(event.count)
+            self._remains.review(event.count, self.facts.zone_map)
         if isinstance(event, LocalViewRead):
-            self._tracker.note_keys(self.facts.zone_map, event.view.session, now)
+            self._tracker.note_keys(self.facts.zone_map, last_confirmed, now)
         if has_map_changed:
-            actions += self._compare(now)
+            actions += self._compare(last_confirmed if isinstance(event, OvnViewRead) else None, now)
         if isinstance(event, FlushFinished):
             actions += self._finish(event, now)
         if isinstance(event, ManualFlushAsked):
             actions += self._ask(event)
+        self._weigh(now)
         actions += self._flush(now)
         actions += self._count(now)
-        actions += self._verdicts(now)
+        actions += self._verdicts()
         actions += self._report_brake(now)
         return actions
 
@@ -77,6 +102,11 @@ class Planner:
         """Routers created since the agent started that have no zones here yet."""
         return self._tracker.pending()
 
+    @property
+    def stale_entries(self) -> Mapping[ZoneId, int]:
+        """Entries provably older than their zone's assignment that are still there, per zone."""
+        return self._remains.entries
+
     def held_since(self) -> tuple[Instant, ...]:
         """When each transiently held flush became due, oldest first."""
         return tuple(sorted(w.assignment.visible for w in self._watches if w.held_for is not None))
@@ -85,20 +115,40 @@ class Planner:
         """Claims that the mass-change brake holds automatic flushes now."""
         return self._brake.is_on(now)
 
-    def _compare(self, now: Instant) -> list[Action]:
+    def keep(self) -> Keep:
+        """Which entries the next pass has to keep for comparison."""
+        watched = frozenset(watch.zone for watch in self._watches) | self._remains.entries.keys()
+        return keep_for(watched, self.facts.zone_map, self.facts.count)
+
+    def _last_confirmed(self, event: Event) -> Instant | None:
+        """When the state that `event` replaces was last known to hold; None across a reconnect."""
+        match event:
+            case LocalViewRead(view):
+                former: LocalView | OvnView | None = self.facts.local
+                database = OvnDatabase.LOCAL
+            case OvnViewRead(view):
+                former, database = self.facts.ovn.get(view.database), view.database
+            case _:
+                return None
+        if former is None or former.session != view.session:
+            return None
+        return self.facts.databases[database].confirmed
+
+    def _compare(self, last_confirmed: Instant | None, now: Instant) -> list[Action]:
         facts = self.facts
         if facts.local is None or OvnDatabase.SOUTHBOUND not in facts.ovn:
             return []
         heard = frozenset(facts.ovn)
         is_baseline = not heard <= self._heard
         self._heard |= heard
-        sight = Sight(facts.routers, facts.zone_map, facts.sessions, is_baseline=is_baseline)
+        sight = Sight(facts.routers, facts.zone_map, facts.sessions, is_baseline, last_confirmed)
         changes = self._tracker.compare(sight, now)
         self._brake.note(len(changes.assignments), facts.policy.mass_change, now)
         for assignment in changes.assignments:
             mode = facts.policy.mode(assignment.trigger)
             if mode is not Mode.OFF:
-                self._watches.append(Watch.of(assignment, mode, now))
+                baseline = self._memory.before(assignment.zone.zone, assignment.cutoff)
+                self._watches.append(Watch.of(assignment, mode, baseline, now))
         return list(changes.reports)
 
     def _ask(self, event: ManualFlushAsked) -> list[Action]:
@@ -158,16 +208,16 @@ class Planner:
         return actions
 
     def _flush_watch(self, watch: Watch, now: Instant) -> list[Action]:
-        refusal = self._lateness(watch.assignment, now) or judge(
-            watch.assignment.zone.zone, watch.assignment.trigger, self._conditions(now)
-        )
-        if refusal is None:
-            if self._in_flight is not None:
-                return []
-            order = self._order(watch.assignment)
-            watch.order_id, watch.held_for = order.order_id, None
-            return self._send(order, now)
-        return self._hold(watch, refusal, now)
+        # Entries that are provably old may go at any time; a whole zone only before traffic may flow.
+        late = None if watch.stale else self._lateness(watch.assignment, now)
+        refusal = late or judge(watch.zone, watch.assignment.trigger, self._conditions(now))
+        if refusal is not None:
+            return self._hold(watch, refusal, now)
+        if self._in_flight is not None:
+            return []
+        order = self._order(watch)
+        watch.order_id, watch.held_for = order.order_id, None
+        return self._send(order, now, watch.stale)
 
     def _lateness(self, assignment: Assignment, now: Instant) -> Refusal | None:
         if not assignment.is_timely:
@@ -177,29 +227,30 @@ class Planner:
             return Refusal(Reason.TOO_LATE, f"visible for {late_s:.1f}s, so traffic may flow already")
         return None
 
-    def _order(self, assignment: Assignment) -> FlushOrder:
+    def _order(self, watch: Watch) -> FlushOrder:
+        assignment = watch.assignment
         visible = assignment.visible
         lateness_s = self.facts.policy.max_lateness_s
         return FlushOrder(
             order_id=next(self._order_ids),
-            zone=flushable_zone_id(assignment.zone.zone),
+            zone=flushable_zone_id(watch.zone),
             trigger=assignment.trigger,
             owner=assignment.owner,
             router=assignment.router,
             key=assignment.zone.key,
             visible=visible,
-            not_after=Instant(visible.boot_s + lateness_s, visible.wall_s + lateness_s),
+            not_after=None if watch.stale else Instant(visible.boot_s + lateness_s, visible.wall_s + lateness_s),
         )
 
-    def _send(self, order: FlushOrder, now: Instant) -> list[Action]:
+    def _send(self, order: FlushOrder, now: Instant, entries: tuple[Sighting, ...] = ()) -> list[Action]:
         self._in_flight = order
         self._budget.spend(now)
-        return [FlushZone(order)]
+        return [DeleteEntries(order, entries) if entries else FlushZone(order)]
 
     def _hold(self, watch: Watch, refusal: Refusal, now: Instant) -> list[Action]:
         assignment = watch.assignment
         is_news = watch.held_for is not refusal.reason
-        if refusal.reason.is_transient:
+        if refusal.reason.is_transient and now.since(assignment.visible) <= MAX_HOLD_S:
             watch.held_for = refusal.reason
         else:
             watch.settle(FlushStep.HELD, refusal.reason, now)
@@ -230,20 +281,22 @@ class Planner:
                 return self._hold(watch, Refusal(reason, why), now)
 
     def _count(self, now: Instant) -> list[Action]:
-        waiting = [w for w in self._watches if w.is_counting and not w.is_count_asked]
+        waiting = [w for w in self._watches if w.stage is Stage.COUNTING and not w.is_count_asked]
         cannot_count = self.facts.supports(Capability.CONNTRACK) is False
         if cannot_count or self.facts.datapath_type is DatapathType.USERSPACE:
             for watch in waiting:
-                watch.decide(None, now)
+                watch.give_up(now)
             return []
         for watch in waiting:
             watch.is_count_asked = True
         return [CountNow("a verdict waits for it")] if waiting else []
 
-    def _verdicts(self, now: Instant) -> list[Action]:
+    def _weigh(self, now: Instant) -> None:
         for watch in self._watches:
-            if watch.is_counting:
-                watch.weigh(self.facts.count, now)
+            watch.weigh(self.facts.count, now)
+
+    def _verdicts(self) -> list[Action]:
+        """Verdicts of routers all of whose zones have theirs, so that one line tells all of it."""
         by_router: dict[RouterId, list[Watch]] = {}
         for watch in self._watches:
             by_router.setdefault(watch.assignment.router, []).append(watch)
@@ -252,6 +305,8 @@ class Planner:
             given: list[ZoneVerdict] = [w.verdict for w in watches if w.verdict is not None]
             if len(given) == len(watches):
                 actions.append(GiveVerdict(tuple(given)))
+                for watch in watches:
+                    self._remains.note(watch)
                 self._watches = [w for w in self._watches if w not in watches]
         return actions
 

@@ -33,8 +33,11 @@ READY_WINDOW_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A zone newly assigned to a router. `is_timely`: when it became visible is known, because the connection that
-    showed it was up before; without that nobody can say how late a flush would be.
+    """A zone newly assigned to a router.
+
+    `is_timely`: when it became visible is known, because the connection that showed it was up before; without that
+    nobody can say how late a flush would be. `cutoff`: the last instant at which the databases were known not to have
+    the assignment; None when there is no such instant, and then no entry can be proved older than it.
     """
 
     router: RouterId
@@ -43,6 +46,7 @@ class Assignment:
     trigger: Trigger
     visible: Instant
     is_timely: bool
+    cutoff: Instant | None
     router_seen: Instant | None
 
 
@@ -57,13 +61,23 @@ class Changes:
 @dataclass(frozen=True, slots=True)
 class Sight:
     """The routers and the map as they are now. `sessions`: of the OVN connections they came through. `is_baseline`: a
-    database speaks for the first time, so nothing in it is new.
+    database speaks for the first time, so nothing in it is new. `last_confirmed`: when the former state of the OVN
+    database that speaks now was last known to hold, None across a reconnect.
     """
 
     routers: Mapping[RouterId, LogicalRouter]
     zone_map: ZoneMap
     sessions: tuple[int, ...]
     is_baseline: bool = False
+    last_confirmed: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _KeySight:
+    """Since when a key assigns its zone, and when it was last known not to."""
+
+    visible: Instant
+    absent: Instant | None
 
 
 @dataclass(slots=True)
@@ -71,6 +85,8 @@ class _Router:
     name: str
     seen: Instant
     is_new: bool
+    absent: Instant | None = None
+    """When a view was last known not to have it."""
     zones: dict[ZoneKind, ZoneId] = field(default_factory=dict)
     lost: dict[ZoneId, Instant] = field(default_factory=dict)
     """Zones it no longer holds, with since when."""
@@ -83,16 +99,17 @@ class RouterTracker:
 
     def __init__(self) -> None:
         self._routers: dict[RouterId, _Router] = {}
-        self._key_seen: dict[tuple[str, ZoneId], tuple[Instant, bool]] = {}
+        self._key_seen: dict[tuple[str, ZoneId], _KeySight] = {}
         self._last: Sight | None = None
-        self._local_session: int | None = None
 
-    def note_keys(self, zone_map: ZoneMap, local_session: int, now: Instant) -> None:
-        """Remember since when each key is visible, also while its owner cannot be resolved yet."""
-        is_timely = self._local_session == local_session
-        self._local_session = local_session
+    def note_keys(self, zone_map: ZoneMap, last_confirmed: Instant | None, now: Instant) -> None:
+        """Remember since when each key is visible, also while its owner cannot be resolved yet.
+
+        `last_confirmed`: when the former map was last known to hold, None for the first map of a connection.
+        """
+        new = _KeySight(now, last_confirmed)
         present = {(zone.key, number) for number, zone in zone_map.zones.items() if zone.key is not None}
-        self._key_seen = {pair: self._key_seen.get(pair, (now, is_timely)) for pair in present}
+        self._key_seen = {pair: self._key_seen.get(pair, new) for pair in present}
 
     def compare(self, sight: Sight, now: Instant) -> Changes:
         """What changed since the last sight."""
@@ -107,7 +124,7 @@ class RouterTracker:
         zones_by_router = _zones_by_router(sight.zone_map)
         for router_id, router in self._routers.items():
             zones = zones_by_router.get(router_id, ())
-            found = self._assignments(router_id, router, zones, now)
+            found = self._assignments(router_id, router, zones, before.zone_map, now)
             if not is_same_session:
                 found = [replace(a, is_timely=False) for a in found]
             assignments += found
@@ -155,7 +172,7 @@ class RouterTracker:
                 former.gone = None
                 self._routers[router_id] = former
                 continue
-            self._routers[router_id] = _Router(row.name, now, is_new=not sight.is_baseline)
+            self._routers[router_id] = _Router(row.name, now, is_new=not sight.is_baseline, absent=sight.last_confirmed)
             if not sight.is_baseline:
                 yield ReportRouter(router_id, row.name, RouterChange.CREATED, (), now)
 
@@ -167,7 +184,7 @@ class RouterTracker:
         return None
 
     def _assignments(
-        self, router_id: RouterId, router: _Router, zones: tuple[Zone, ...], now: Instant
+        self, router_id: RouterId, router: _Router, zones: tuple[Zone, ...], former_map: ZoneMap, now: Instant
     ) -> list[Assignment]:
         found = []
         for zone in zones:
@@ -180,10 +197,24 @@ class RouterTracker:
                 router.lost[former] = now
             if number in router.lost and now.since(router.lost[number]) <= FLAP_S:
                 continue
-            visible, is_timely = self._key_seen.get((zone.key or "", number), (now, False))
+            key = self._key_seen.get((zone.key or "", number), _KeySight(now, None))
+            is_handover = _had_other_router(former_map.zones.get(number), router_id)
+            if is_handover:
+                # From one router to the next under the same key, which was never absent in between.
+                key = _KeySight(now, None)
             trigger = _trigger(router, former, now)
-            seen = router.seen if router.is_new else None
-            found.append(Assignment(router_id, zone.owner, zone, trigger, visible, is_timely, seen))
+            found.append(
+                Assignment(
+                    router_id,
+                    zone.owner,
+                    zone,
+                    trigger,
+                    key.visible,
+                    is_timely=key.absent is not None or is_handover,
+                    cutoff=_cutoff(trigger, key, router),
+                    router_seen=router.seen if router.is_new else None,
+                )
+            )
         return found
 
     def _forget(self, now: Instant) -> None:
@@ -201,6 +232,19 @@ def _zones_by_router(zone_map: ZoneMap) -> dict[RouterId, tuple[Zone, ...]]:
         if zone.router is not None:
             zones.setdefault(zone.router, []).append(zone)
     return {router: tuple(found) for router, found in zones.items()}
+
+
+def _had_other_router(former: Zone | None, router: RouterId) -> bool:
+    return former is not None and former.router not in (None, router)
+
+
+def _cutoff(trigger: Trigger, key: _KeySight, router: _Router) -> Instant | None:
+    """An instant before the assignment: for a new router also one at which it did not exist."""
+    if trigger is not Trigger.ROUTER_CREATED:
+        return key.absent
+    if key.absent is None or router.absent is None:
+        return None
+    return min(key.absent, router.absent)
 
 
 def _trigger(router: _Router, former: ZoneId | None, now: Instant) -> Trigger:

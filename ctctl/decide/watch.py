@@ -1,17 +1,21 @@
 """One open assignment: from the moment a router's zone is assigned until its one verdict is given.
 
-It first settles what is to be flushed (mode `always`), then waits for a counting pass that started afterwards, then
-has its verdict.
+In `always` the flush comes first, then a counting pass that started afterwards, then the verdict. In `verify` the pass
+comes first; if it proves entries old, exactly those are deleted, and the verdict says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
+from ctctl.decide.evidence import Baseline, Finding, examine
 from ctctl.decide.routers import Assignment
+from ctctl.model.conntrack import Sighting
 from ctctl.model.counts import CountPass
 from ctctl.model.flush import Mode, Reason
+from ctctl.model.ids import ZoneId
 from ctctl.model.instant import Instant
 from ctctl.model.verdict import FlushStep, Verdict, ZoneVerdict
 
@@ -22,18 +26,35 @@ VERDICT_PATIENCE_S: Final = 300.0
 """Without a usable pass for this long, the verdict is `unverified` with no figure."""
 
 
+class Stage(Enum):
+    """Where an assignment is on its way."""
+
+    FLUSHING = auto()
+    """What is to be deleted is known and not settled: to be ordered, held for a moment, or out."""
+
+    COUNTING = auto()
+    """A pass is awaited."""
+
+    DECIDED = auto()
+    """It has its verdict."""
+
+
 @dataclass(slots=True)
 class Watch:
     """An assignment on its way to a verdict.
 
-    `since`: the pass that decides must have started at or after it; None while the flush is not settled.
-    `order_id`: of the flush that is out. `held_for`: the transient reason last reported;
-    `not_before_s`: boot time before which a held flush is not tried again.
+    `since`: the pass that decides must have started at or after it. `baseline`: its zone before it was assigned.
+    `stale`: the entries to delete, empty for the whole zone. `order_id`: of the flush that is out. `held_for`: the
+    transient reason last reported; `not_before_s`: boot time before which a held flush is not tried again.
     """
 
     assignment: Assignment
-    opened: Instant
-    since: Instant | None
+    mode: Mode
+    since: Instant
+    baseline: Baseline | None
+    stage: Stage
+    finding: Finding | None = None
+    stale: tuple[Sighting, ...] = ()
     flush: FlushStep = FlushStep.NOT_NEEDED
     flush_detail: str = ""
     order_id: int | None = None
@@ -43,43 +64,61 @@ class Watch:
     verdict: ZoneVerdict | None = None
 
     @classmethod
-    def of(cls, assignment: Assignment, mode: Mode, now: Instant) -> Watch:
-        """A new watch: in `always` the flush comes first, in `verify` there is none to settle."""
-        return cls(assignment, opened=now, since=None if mode is Mode.ALWAYS else now)
-
-    def wants_flush(self, now: Instant) -> bool:
-        """Claims that the flush is neither settled nor out, and not to be waited with."""
-        return self.since is None and self.order_id is None and now.boot_s >= self.not_before_s
+    def of(cls, assignment: Assignment, mode: Mode, baseline: Baseline | None, now: Instant) -> Watch:
+        """A new watch: in `always` the flush comes first, in `verify` the pass."""
+        stage = Stage.FLUSHING if mode is Mode.ALWAYS else Stage.COUNTING
+        return cls(assignment, mode, now, baseline, stage)
 
     @property
-    def is_counting(self) -> bool:
-        """Claims that only a pass is missing."""
-        return self.since is not None and self.verdict is None
+    def zone(self) -> ZoneId:
+        """The assigned zone."""
+        return self.assignment.zone.zone
+
+    def wants_flush(self, now: Instant) -> bool:
+        """Claims that something is to be ordered now."""
+        return self.stage is Stage.FLUSHING and self.order_id is None and now.boot_s >= self.not_before_s
 
     def settle(self, flush: FlushStep, detail: str, now: Instant) -> None:
         """The flush is done, refused or failed for good: nothing more will be sent for this assignment."""
         self.flush, self.flush_detail, self.since = flush, detail, now
         self.order_id = self.held_for = None
+        if self.finding is None:
+            self.stage = Stage.COUNTING
+        else:
+            self._decide(self.finding.verdict, self.finding.entries, now)
 
     def weigh(self, count: CountPass | None, now: Instant) -> None:
-        """Give the verdict if `count` allows one, or if waiting for a pass has lasted too long."""
-        if self.since is None:
+        """Take a pass in: the verdict, or what is to be deleted first."""
+        if self.stage is not Stage.COUNTING:
             return
-        # A sampled pass proves nothing; one that began before the zone was settled saw an older state.
-        if count is not None and count.is_complete and count.started.boot_s >= self.since.boot_s:
-            self.decide(count.entries_in(self.assignment.zone.zone), now)
+        if count is not None and self._is_decisive(count):
+            finding = examine(self.zone, count, self.baseline, self.assignment.cutoff)
+            if finding.stale and self.mode is Mode.VERIFY:
+                self.finding, self.stale, self.stage = finding, finding.stale, Stage.FLUSHING
+            else:
+                self._decide(finding.verdict, finding.entries, now)
         elif now.since(self.since) > VERDICT_PATIENCE_S:
-            self.decide(None, now)
+            self.give_up(now)
 
-    def decide(self, entries: int | None, now: Instant) -> None:
-        """Give the verdict; `entries` in the zone, None when they could not be counted."""
+    def give_up(self, now: Instant) -> None:
+        """Nothing can be counted: the verdict has no figure."""
+        self._decide(Verdict.UNVERIFIED, None, now)
+
+    def _is_decisive(self, count: CountPass) -> bool:
+        """Claims that the pass is whole, began after the zone was settled, and kept what has to be compared."""
+        if not count.is_complete or count.started.boot_s < self.since.boot_s:
+            return False
+        return self.zone in count.kept or count.entries_in(self.zone) == 0
+
+    def _decide(self, verdict: Verdict, entries: int | None, now: Instant) -> None:
         a = self.assignment
+        self.stage = Stage.DECIDED
         self.verdict = ZoneVerdict(
             router=a.router,
             owner=a.owner,
-            zone=a.zone.zone,
+            zone=self.zone,
             trigger=a.trigger,
-            verdict=Verdict.EMPTY if entries == 0 else Verdict.UNVERIFIED,
+            verdict=verdict,
             flush=self.flush,
             flush_detail=self.flush_detail,
             entries=entries,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ctctl.model.conntrack import Sighting
 from ctctl.model.flush import FlushOrder, Reason, Trigger
 from ctctl.model.ids import RouterId, ZoneId
 from ctctl.model.instant import Instant
@@ -16,6 +17,14 @@ class FlushZone:
     """Flush one zone, after the check right before acting."""
 
     order: FlushOrder
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteEntries:
+    """Delete exactly these entries of the order's zone, after the same check, each if it is still the one sighted."""
+
+    order: FlushOrder
+    entries: tuple[Sighting, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +100,4 @@ class AcceptRequest:
     zones: tuple[ZoneId, ...]
 
 
-Action = FlushZone | HoldZone | CountNow | GiveVerdict | ReportRouter | ReportBrake | AcceptRequest
+Action = FlushZone | DeleteEntries | HoldZone | CountNow | GiveVerdict | ReportRouter | ReportBrake | AcceptRequest

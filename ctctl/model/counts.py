@@ -72,7 +72,8 @@ class CountPass:
 
     `entries_by_zone` holds only zones with at least one entry; a zone not named has none. In a sampled pass the
     figures are scaled estimates and `sampling_ratio` (0 … 1] says how much of the table was read; such a pass
-    creates, clears and proves nothing. `sightings` are the entries kept for later comparison (may be empty).
+    creates, clears and proves nothing. `sightings` are the entries kept for later comparison (may be empty),
+    `kept` the zones of which every entry was to be kept.
     """
 
     started: Instant
@@ -84,6 +85,7 @@ class CountPass:
     attempts: int = 1
     detail: CountDetail | None = None
     sightings: tuple[Sighting, ...] = ()
+    kept: frozenset[ZoneId] = frozenset()
 
     @property
     def duration_s(self) -> float:

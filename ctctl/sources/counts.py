@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ctctl.model.counts import CountIncompleteError, CountPass, IncompleteReason
+from ctctl.model.counts import CountIncompleteError, CountPass, IncompleteReason, Keep
 from ctctl.model.events import CountFailed, CountFinished
 from ctctl.model.instant import Instant
 from ctctl.sources.source import Clock, Report
@@ -32,7 +32,7 @@ class CountSettings:
 class Counter(Protocol):
     """What this source needs of a conntrack table."""
 
-    def count(self, should_stop: Callable[[], bool]) -> CountPass:
+    def count(self, should_stop: Callable[[], bool], keep: Keep) -> CountPass:
         """One pass over the whole table; raises CountIncompleteError when none could be had."""
         ...
 
@@ -61,7 +61,10 @@ class Allowance:
 
 
 class CountSource:
-    """Reports `CountFinished` or `CountFailed` after each pass."""
+    """Reports `CountFinished` or `CountFailed` after each pass.
+
+    `keep`: which entries a pass keeps for comparison; replaced whole, by any thread, read when a pass starts.
+    """
 
     name = "counts"
 
@@ -70,6 +73,7 @@ class CountSource:
         self._reader = reader
         self._report = report
         self._clock = clock
+        self.keep = Keep()
         self._wake = threading.Event()
         self._stop = threading.Event()
 
@@ -96,7 +100,7 @@ class CountSource:
         started = self._clock()
         should_stop: Callable[[], bool] = self._stop.is_set
         try:
-            finished = self._reader.count(should_stop)
+            finished = self._reader.count(should_stop, self.keep)
         except CountIncompleteError as error:
             ended = self._clock()
             allowance.spend(ended.since(started), ended)

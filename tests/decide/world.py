@@ -126,7 +126,8 @@ class World:
         """A pass that starts and ends now (or started at `started_s`)."""
         started = self.now if started_s is None else replace(self.now, boot_s=started_s)
         by_zone = {ZoneId(z): n for z, n in (entries or {}).items()}
-        done = CountPass(started, self.now, CountMethod.FULL_DUMP, by_zone, sum(by_zone.values()))
+        kept = self.planner.keep().zones
+        done = CountPass(started, self.now, CountMethod.FULL_DUMP, by_zone, sum(by_zone.values()), kept=kept)
         return self.tell(CountFinished(replace(done, **kw) if kw else done))  # type: ignore[arg-type]
 
     def finish_flush(self, outcome: FlushOutcome | None = None) -> list[Action]:

@@ -67,6 +67,7 @@ class Tally:
             sampling_ratio=ratio,
             detail=self._detail() if self._wants_detail else None,
             sightings=tuple(self._sightings),
+            kept=self._keep.zones,
         )
 
     def _wants(self, zone: ZoneId) -> bool:
