@@ -47,14 +47,15 @@ class MainThread:
         return None if waiting_ns is None else waiting_ns / 1e9
 
 
-def find_main_thread(procfs: Path, command: str, own_pid: int) -> MainThread | None:
+def find_main_thread(procfs: Path, command: str, own_pid: int, peer_pid: int | None = None) -> MainThread | None:
     """The one process called `command` whose pid, in its own PID namespace, is `own_pid`.
 
-    None when there is none to be seen, or several (containers often start with the same pid): then nobody can tell
-    which of them the pidfile means.
+    `peer_pid`: what the kernel says it is here, where a connection could be asked; with another PID namespace's
+    `procfs` that is some other process, or nobody. None when there is none to be seen, or several (containers often
+    start with the same pid): then nobody can tell which of them the pidfile means.
     """
-    if _is(procfs, own_pid, command, own_pid):
-        return MainThread(procfs, own_pid)
+    if peer_pid is not None and _is(procfs, peer_pid, command, own_pid):
+        return MainThread(procfs, peer_pid)
     try:
         pids = [int(entry.name) for entry in procfs.iterdir() if entry.name.isdigit()]
     except OSError:

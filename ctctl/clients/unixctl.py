@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import struct
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +55,13 @@ class UnixctlConnection:
     def fileno(self) -> int:
         """The socket's descriptor, for poll()."""
         return self._socket.fileno()
+
+    @property
+    def peer_pid(self) -> int | None:
+        """The daemon's pid in this process's PID namespace, None when it is not visible from here."""
+        credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        pid, _, _ = _UCRED.unpack(credentials)
+        return int(pid) or None
 
     def ask(self, method: str, params: Sequence[str] = ()) -> None:
         """Send one command; its answer comes out of `receive`.
@@ -163,6 +171,8 @@ def call(path: Path, method: str, params: Sequence[str] = (), *, timeout_s: floa
 _STUCK = "the daemon's main thread is busy, stopped or starved: see `ctctl status`"
 
 _MAX_ADDRESS_BYTES = 107
+
+_UCRED = struct.Struct("3i")  # pid, uid, gid: unix(7)
 
 
 def _connect(sock: socket.socket, path: Path) -> None:

@@ -203,8 +203,9 @@ class MainLoopProbe:
 
     def _identify(self, found: ControlSocket) -> None:
         path = str(found.path)
+        peer_pid = None if self._connection is None else self._connection.peer_pid
         if path != self._view.socket_path or self._thread is None:
-            self._thread = find_main_thread(self._procfs, self._view.daemon, found.pid)
+            self._thread = find_main_thread(self._procfs, self._view.daemon, found.pid, peer_pid)
         self._questions = 0
         self._has_counter = True
         self._view = replace(self._view, is_up=True, socket_path=path, why_down="")

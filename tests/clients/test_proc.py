@@ -51,6 +51,22 @@ def test_two_containers_with_the_same_pid_are_not_guessed_between(tmp_path: Path
     assert find_main_thread(tmp_path, "ovs-vswitchd", 12) is None
 
 
+def test_the_kernels_word_about_the_connection_decides_between_them(tmp_path: Path) -> None:
+    add_process(tmp_path, 4711, "ovs-vswitchd", [4711, 12])
+    add_process(tmp_path, 5711, "ovs-vswitchd", [5711, 12])
+    thread = find_main_thread(tmp_path, "ovs-vswitchd", 12, peer_pid=5711)
+    assert thread is not None
+    assert thread.pid == 5711
+
+
+def test_a_pid_that_means_another_process_in_that_procfs_is_not_believed(tmp_path: Path) -> None:
+    add_process(tmp_path, 12, "bash", [12])
+    add_process(tmp_path, 4711, "ovs-vswitchd", [4711, 12])
+    thread = find_main_thread(tmp_path, "ovs-vswitchd", 12, peer_pid=12)
+    assert thread is not None
+    assert thread.pid == 4711
+
+
 def test_a_missing_procfs_finds_nobody(tmp_path: Path) -> None:
     assert find_main_thread(tmp_path / "proc", "ovs-vswitchd", 12) is None
 

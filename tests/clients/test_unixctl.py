@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,11 @@ def test_a_socket_deeper_than_an_address_is_long_is_reached(tmp_path: Path) -> N
     with TurningDaemon(tmp_path) as daemon:
         daemon.path.rename(deep / "ovs-vswitchd.1.ctl")
         assert call(deep / "ovs-vswitchd.1.ctl", "version", timeout_s=5).startswith("ovs-vswitchd")
+
+
+def test_the_peer_is_the_process_that_listens(tmp_path: Path) -> None:
+    with UnixctlDaemon(tmp_path) as daemon, UnixctlConnection(daemon.path) as connection:
+        assert connection.peer_pid == os.getpid()
 
 
 def test_a_second_question_waits_for_the_first_answer(tmp_path: Path) -> None:
