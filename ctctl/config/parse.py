@@ -7,6 +7,7 @@ The dataclass is the schema: its fields are the keys, its defaults the defaults,
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import types
 from collections.abc import Mapping
@@ -20,9 +21,18 @@ from ctctl.errors import ConfigError
 
 T = TypeVar("T")
 
+MAX_DURATION_S: Final = 365 * 86400.0
+"""No wait in this program is meant to be longer than a year, and the operating system's timers have limits."""
+
 _UNITS: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _DURATION_SUFFIX: Final = "_s"
+
+# YAML 1.1 reads 010 as eight, 1:30 as ninety and `on` as true. Nobody who writes a limit means that.
+_WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_NUMBER: Final = re.compile(r"-?((0|[1-9][0-9]{0,17})(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
+_NOT_TEXT: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float", "null"))
+_SHOWN_CHARACTERS: Final = 60
 
 
 def parse(text: str, schema: type[T], source: str) -> T:
@@ -34,12 +44,18 @@ def parse(text: str, schema: type[T], source: str) -> T:
         ConfigError: not YAML, an unknown or repeated key, or a value of the wrong kind; with file, line and path.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{source}:{mark.line + 1}" if mark is not None else source
-        problem = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{where}: not YAML: {problem}") from error
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigError(f"{source}:{line}: not plain YAML: {error.reason}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = source if mark is None else f"{source}:{mark.line + 1}"
+        raise ConfigError(_printable(f"{where}: not plain YAML: {error.problem or error.context}")) from error
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"{source}: not plain YAML: a character that does not exist ({error})") from error
+    except RecursionError as error:
+        raise ConfigError(f"{source}: not plain YAML: nested too deeply") from error
     if node is None or _is_null(node):
         return schema()
     return _dataclass(node, schema, _Place(source, ""))
@@ -54,11 +70,25 @@ def parse_duration(text: str) -> float:
     """`15s`, `500ms`, `2m`, `1m30s` in seconds.
 
     Raises:
-        ValueError: anything else, a bare number included: it has no unit.
+        ValueError: anything else, a bare number included: it has no unit; or more than a year.
     """
     if not re.fullmatch(f"({_DURATION.pattern})+", text):
         raise ValueError(text)
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    if seconds > MAX_DURATION_S:
+        raise ValueError(text)
+    return seconds
+
+
+class _Loader(yaml.SafeLoader):
+    """Builds nodes only; a tag would be obeyed by nobody here, so it is refused instead of ignored."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            raise yaml.composer.ComposerError(None, None, "tags such as !!int are not understood", event.start_mark)
+        found: yaml.Node | None = super().compose_node(parent, index)
+        return found
 
 
 class _Place:
@@ -73,7 +103,7 @@ class _Place:
 
     def error(self, node: yaml.Node, problem: str) -> ConfigError:
         where = f"{self._source}:{node.start_mark.line + 1}"
-        return ConfigError(f"{where}: {self.path}: {problem}" if self.path else f"{where}: {problem}")
+        return ConfigError(_printable(f"{where}: {self.path}: {problem}" if self.path else f"{where}: {problem}"))
 
 
 def _dataclass(node: yaml.Node, schema: type[T], place: _Place) -> T:
@@ -85,9 +115,11 @@ def _dataclass(node: yaml.Node, schema: type[T], place: _Place) -> T:
     by_key = {key_of(field): field for field in fields(schema)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        key = str(getattr(key_node, "value", ""))
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise place.error(key_node, f"expected a key, got {_shown(key_node)}")
+        key = str(key_node.value)
         field = by_key.get(key)
-        here = place.below(key)
+        here = place.below(_cut(key))
         if field is None:
             raise here.error(key_node, "unknown key" + _hint(key, by_key))
         if field.name in values:
@@ -126,15 +158,20 @@ def _items(node: yaml.Node, kind: Any, place: _Place) -> list[Any]:
 def _scalar(node: yaml.Node, kind: Any, place: _Place) -> Any:
     if not isinstance(node, yaml.ScalarNode):
         raise place.error(node, f"expected a single value, got {_shown(node)}")
-    value = yaml.SafeLoader("").construct_object(node)
+    text = str(node.value)
+    is_quoted = node.style is not None
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return _word(node, kind, place)
-    if kind is str and not isinstance(value, bool | int | float | type(None)):
-        return str(node.value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is kind:
-        return value
+    if kind is str and "\0" not in text:
+        if node.tag not in _NOT_TEXT:
+            return text
+        raise place.error(node, f"expected text, got {_shown(node)}; put it in quotes")
+    if kind is bool and not is_quoted and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if kind is int and not is_quoted and _WHOLE.fullmatch(text):
+        return int(text)
+    if kind is float and not is_quoted and _NUMBER.fullmatch(text) and math.isfinite(float(text)):
+        return float(text)
     raise place.error(node, f"expected {_KIND_NAMES[kind]}, got {_shown(node)}")
 
 
@@ -166,11 +203,20 @@ def _is_null(node: yaml.Node) -> bool:
 def _shown(node: yaml.Node) -> str:
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
-    return "a list" if isinstance(node, yaml.SequenceNode) else f"`{node.value}`"
+    return "a list" if isinstance(node, yaml.SequenceNode) else f"`{_cut(node.value)}`"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+def _printable(text: str) -> str:
+    """One line that no terminal acts on, whatever the file holds."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _hint(word: str, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
+    close = difflib.get_close_matches(word[:_SHOWN_CHARACTERS], list(known), n=1)
     return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(sorted(known))}"
 
 

@@ -28,6 +28,12 @@ class CountSettings:
     max_cpu_ratio: float = 0.02
     """Share of one core that all passes together may use, verification passes included."""
 
+    def __post_init__(self) -> None:
+        if self.interval_s <= 0:
+            raise ValueError("interval must be positive")
+        if not 0 < self.max_cpu_ratio <= 1:
+            raise ValueError("max_cpu_ratio must be above 0 and at most 1")
+
 
 class Counter(Protocol):
     """What this source needs of a conntrack table."""
