@@ -65,6 +65,7 @@ class NetlinkSocket:
         self._name = _PROTOCOL_NAMES.get(protocol, str(protocol))
         self._timeout_s = timeout_s
         self._seq = 0
+        self._buffer = bytearray(RECEIVE_BYTES)
         try:
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         except OSError as error:
@@ -149,10 +150,9 @@ class NetlinkSocket:
             KernelRefusedError, PermissionDeniedError: the kernel answered with an error.
             InterruptedDumpError, OverrunError, TimedOutError, MalformedMessageError: the answer is not whole.
         """
-        buffer = bytearray(RECEIVE_BYTES)
         while True:
-            length = self.receive_into(buffer)
-            for message in netlink.messages(memoryview(buffer)[:length]):
+            length = self.receive_into(self._buffer)
+            for message in netlink.messages(memoryview(self._buffer)[:length]):
                 if message.seq != seq or message.portid != self._portid:
                     continue
                 if message.flags & netlink.NLM_F_DUMP_INTR:
@@ -173,10 +173,9 @@ class NetlinkSocket:
         Raises:
             OverrunError, TimedOutError, MalformedMessageError: not known any more which failed.
         """
-        buffer = bytearray(RECEIVE_BYTES)
         while True:
-            length = self.receive_into(buffer)
-            for message in netlink.messages(memoryview(buffer)[:length]):
+            length = self.receive_into(self._buffer)
+            for message in netlink.messages(memoryview(self._buffer)[:length]):
                 if message.seq not in seqs or message.portid != self._portid:
                     continue
                 if message.type != netlink.NLMSG_ERROR:

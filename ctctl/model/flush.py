@@ -114,11 +114,16 @@ class FlushResult:
 
 @dataclass(frozen=True, slots=True)
 class FlushFailure:
-    """A flush that was not carried out although it was tried; `why` is one line for the log."""
+    """A flush that was not carried out, or not to its end, although it was tried; `why` is one line for the log.
+
+    `deleted`, `already_gone`: entries of which that is known although the whole failed; see `FlushResult`.
+    """
 
     zone: FlushableZoneId
     reason: FailureReason
     why: str
+    deleted: int = 0
+    already_gone: int = 0
 
 
 @dataclass(frozen=True, slots=True)

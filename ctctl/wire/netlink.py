@@ -20,6 +20,7 @@ ATTRIBUTE: Final = struct.Struct("=HH")
 """nla_len (header included, padding not), nla_type."""
 GENERIC: Final = struct.Struct("!BBH")
 """struct nfgenmsg: nfgen_family, version, res_id (big-endian)."""
+_LENGTH: Final = struct.Struct("=I")
 
 NLMSG_NOOP: Final = 1
 NLMSG_ERROR: Final = 2
@@ -90,31 +91,32 @@ def nested(attribute_type: int, *attributes: bytes) -> bytes:
     return attribute(attribute_type | NLA_F_NESTED, b"".join(attributes))
 
 
-def spans(buffer: Bytes, end: int, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Start and end offsets of each message (header included, padding not) in `buffer[start:end]`.
+def message_end(buffer: Bytes, start: int, end: int) -> int:
+    """The offset behind the message at `start` of `buffer[:end]`, padding not included.
 
     Raises:
-        MalformedMessageError: a length that is smaller than a header or reaches past `end`.
+        MalformedMessageError: no room for a header, or a length that is smaller than one or reaches past `end`.
     """
-    while start < end:
-        if end - start < HEADER.size:
-            raise MalformedMessageError(f"{end - start} bytes left where a netlink header needs {HEADER.size}")
-        (length,) = struct.unpack_from("=I", buffer, start)
-        if length < HEADER.size or start + length > end:
-            raise MalformedMessageError(f"netlink message claims {length} bytes where {end - start} are left")
-        yield start, start + length
-        start += align(length)
+    if end - start < HEADER.size:
+        raise MalformedMessageError(f"{end - start} bytes left where a netlink header needs {HEADER.size}")
+    (length,) = _LENGTH.unpack_from(buffer, start)
+    if length < HEADER.size or start + length > end:
+        raise MalformedMessageError(f"netlink message claims {length} bytes where {end - start} are left")
+    return start + int(length)
 
 
 def messages(buffer: Bytes) -> Iterator[Message]:
     """Every message in `buffer`, copied out of it.
 
     Raises:
-        MalformedMessageError: see `spans`.
+        MalformedMessageError: see `message_end`.
     """
-    for start, end in spans(buffer, len(buffer)):
+    start = 0
+    while start < len(buffer):
+        end = message_end(buffer, start, len(buffer))
         _, message_type, flags, seq, portid = HEADER.unpack_from(buffer, start)
         yield Message(message_type, flags, seq, portid, bytes(buffer[start + HEADER.size : end]))
+        start = align(end)
 
 
 def attributes(buffer: Bytes, start: int = 0) -> Iterator[Attribute]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from ctctl.backends.kernel.table import BUCKETS_PATH, setting
-from ctctl.backends.protocol import CountIncompleteError
 from ctctl.clients.netlink import (
     NETLINK_NETFILTER,
     RECEIVE_BYTES,
@@ -16,10 +15,10 @@ from ctctl.clients.netlink import (
     TruncatedError,
     from_kernel,
 )
-from ctctl.errors import CtctlError, PermissionDeniedError, ProtocolError, TimedOutError
-from ctctl.model.counts import IncompleteReason
+from ctctl.errors import CtctlError, PermissionDeniedError, ProtocolError, TimedOutError, UnavailableError
+from ctctl.model.counts import CountIncompleteError, IncompleteReason
 from ctctl.wire import conntrack
-from ctctl.wire.conntrack_walk import DumpWalk, OnEntry
+from ctctl.wire.conntrack_walk import DumpEnd
 
 MAX_ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 10.0
@@ -28,19 +27,66 @@ TIMEOUT_S: Final = 10.0
 _WORTH_REPEATING: Final = frozenset(
     {IncompleteReason.INTERRUPTED, IncompleteReason.TABLE_RESIZED, IncompleteReason.OVERRUN}
 )
+_REASONS: Final[tuple[tuple[type[CtctlError], IncompleteReason], ...]] = (
+    (PermissionDeniedError, IncompleteReason.PERMISSION),
+    (TimedOutError, IncompleteReason.TIMEOUT),
+    (UnavailableError, IncompleteReason.UNAVAILABLE),
+    (InterruptedDumpError, IncompleteReason.INTERRUPTED),
+    (OverrunError, IncompleteReason.OVERRUN),
+    (TruncatedError, IncompleteReason.MALFORMED),
+    (ProtocolError, IncompleteReason.MALFORMED),
+)
+"""The first that fits counts; subclasses stand before their bases."""
 
 ShouldStop = Callable[[], bool]
 
 
-def read_table(on_entry: OnEntry, should_stop: ShouldStop, *, is_enough: ShouldStop | None = None) -> bool:
-    """Dump the table once and hand every entry to `on_entry`. Returns whether `is_enough()` ended it early.
+class Sink(Protocol):
+    """What takes the blocks of a dump."""
+
+    def begin(self, seq: int, portid: int) -> None:
+        """A dump with this sequence number and port id begins; whatever was taken before is void."""
+        ...
+
+    def feed(self, block: bytearray, end: int) -> DumpEnd | None:
+        """Take `block[:end]`; returns how the dump ended once it has."""
+        ...
+
+    def is_enough(self) -> bool:
+        """Claims that the rest of the dump is not needed."""
+        ...
+
+
+def read_table(sink: Sink, should_stop: ShouldStop) -> tuple[bool, int]:
+    """Dump the table into `sink`, again where that may help.
+
+    Returns whether the dump came to its end (otherwise the sink had enough), and how many attempts it took.
 
     Raises:
-        CountIncompleteError: what was handed over is not the whole table, and why.
+        CountIncompleteError: what the sink was given is not the whole table, and why.
     """
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return _read_once(sink, should_stop), attempt
+        except CountIncompleteError as error:
+            if attempt >= MAX_ATTEMPTS or error.reason not in _WORTH_REPEATING:
+                raise
+
+
+def incomplete(error: CtctlError) -> CountIncompleteError:
+    """The error that ended a pass, as one of the closed list of reasons."""
+    reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), IncompleteReason.KERNEL_ERROR)
+    return CountIncompleteError(reason, error.what, remedy=error.remedy)
+
+
+def _read_once(sink: Sink, should_stop: ShouldStop) -> bool:
     buckets = setting(BUCKETS_PATH)
     try:
-        ended_early = _read_blocks(on_entry, should_stop, is_enough)
+        is_whole = _read_blocks(sink, should_stop)
+    except CountIncompleteError:
+        raise
     except CtctlError as error:
         raise incomplete(error) from error
     if setting(BUCKETS_PATH) != buckets:
@@ -48,48 +94,24 @@ def read_table(on_entry: OnEntry, should_stop: ShouldStop, *, is_enough: ShouldS
             IncompleteReason.TABLE_RESIZED,
             "conntrack's hash table was resized during the dump, which then misses or repeats entries unmarked",
         )
-    return ended_early
+    return is_whole
 
 
-def is_worth_repeating(error: CountIncompleteError) -> bool:
-    """Claims that the next attempt may well succeed."""
-    return error.reason in _WORTH_REPEATING
-
-
-def incomplete(error: CtctlError) -> CountIncompleteError:
-    """The reason a dump failed for, as one of the closed list."""
-    if isinstance(error, CountIncompleteError):
-        return error
-    reason = IncompleteReason.KERNEL_ERROR
-    for kind, its_reason in (
-        (PermissionDeniedError, IncompleteReason.PERMISSION),
-        (TimedOutError, IncompleteReason.TIMEOUT),
-        (InterruptedDumpError, IncompleteReason.INTERRUPTED),
-        (OverrunError, IncompleteReason.OVERRUN),
-        (TruncatedError, IncompleteReason.OVERRUN),
-        (ProtocolError, IncompleteReason.MALFORMED),
-    ):
-        if isinstance(error, kind):
-            reason = its_reason
-            break
-    return CountIncompleteError(reason, error.what, remedy=error.remedy)
-
-
-def _read_blocks(on_entry: OnEntry, should_stop: ShouldStop, is_enough: ShouldStop | None) -> bool:
+def _read_blocks(sink: Sink, should_stop: ShouldStop) -> bool:
     with NetlinkSocket(NETLINK_NETFILTER, timeout_s=TIMEOUT_S) as kernel:
         seq = kernel.next_seq()
-        walk = DumpWalk(seq, kernel.portid, on_entry)
+        sink.begin(seq, kernel.portid)
         buffer = bytearray(RECEIVE_BYTES)
         kernel.send(conntrack.dump_request(seq))
-        while not walk.feed(buffer, kernel.receive_into(buffer)):
+        while (end := sink.feed(buffer, kernel.receive_into(buffer))) is None:
             if should_stop():
                 raise CountIncompleteError(IncompleteReason.STOPPED, "the dump was stopped on request")
-            if is_enough is not None and is_enough():
-                return True
-    if walk.error_number:
-        raise from_kernel(walk.error_number, "dumping the conntrack table")
-    if walk.is_interrupted:
+            if sink.is_enough():
+                return False
+    if end.error_number:
+        raise from_kernel(end.error_number, "dumping the conntrack table")
+    if end.is_interrupted:
         raise InterruptedDumpError("dumping the conntrack table: the kernel says that it changed underneath")
-    if walk.is_overrun:
+    if end.is_overrun:
         raise OverrunError("dumping the conntrack table: the kernel reports lost answers")
-    return False
+    return True

@@ -7,9 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctctl.backends.kernel import dump
-from ctctl.backends.kernel.table import BUCKETS_PATH, TIMESTAMP_PATH, filters_by_zone, read_stats, setting
+from ctctl.backends.kernel.costs import FlushCosts
+from ctctl.backends.kernel.table import (
+    BUCKETS_PATH,
+    TIMEOUT_S,
+    TIMESTAMP_PATH,
+    entries_now,
+    filters_by_zone,
+    read_stats,
+    setting,
+)
 from ctctl.backends.kernel.tally import Tally
-from ctctl.backends.protocol import NO_SIGHTINGS, CountIncompleteError
+from ctctl.backends.protocol import NO_SIGHTINGS
 from ctctl.clients.netlink import NETLINK_NETFILTER, KernelRefusedError, NetlinkSocket
 from ctctl.errors import CtctlError, UnavailableError
 from ctctl.model.capability import Capability, Probe
@@ -26,18 +35,27 @@ class KernelReader:
     """Reads the table of the calling thread's network namespace.
 
     `clock` dates passes and sightings. `wants_detail`: count by protocol, TCP state and assured too. `sample_above`:
-    entries from which on a pass reads only that many and scales (None: never).
+    entries from which on a pass reads only that many and scales (None: never). `costs`: measurements to share with a
+    `KernelDeleter` of the same table.
     """
 
-    def __init__(self, clock: Clock, *, wants_detail: bool = False, sample_above: int | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        wants_detail: bool = False,
+        sample_above: int | None = None,
+        costs: FlushCosts | None = None,
+    ) -> None:
         self._clock = clock
+        self._costs = FlushCosts() if costs is None else costs
         self._wants_detail = wants_detail
         self._sample_above = sample_above
 
     def probe(self) -> tuple[Probe, ...]:
         """Ask anew what this kernel can do. Changes nothing, never raises."""
         try:
-            with NetlinkSocket(NETLINK_NETFILTER, timeout_s=dump.TIMEOUT_S) as kernel:
+            with NetlinkSocket(NETLINK_NETFILTER, timeout_s=TIMEOUT_S) as kernel:
                 stats = read_stats(kernel)
         except CtctlError as error:
             return (
@@ -50,18 +68,31 @@ class KernelReader:
 
     def count(self, should_stop: Callable[[], bool], keep: Keep = NO_SIGHTINGS) -> CountPass:
         """One pass over the whole table; see `ConntrackReader.count`."""
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return replace(self._count_once(should_stop, keep), attempts=attempt)
-            except CountIncompleteError as error:
-                if attempt >= dump.MAX_ATTEMPTS or not dump.is_worth_repeating(error):
-                    raise
+        limit = None if keep.zones else self._sample_above
+        if limit is not None and self._entries_now() <= limit:
+            limit = None
+        tally = Tally(
+            keep if limit is None else NO_SIGHTINGS, self._clock, wants_detail=self._wants_detail, stop_at=limit
+        )
+        started = self._clock()
+        is_whole, attempts = dump.read_table(tally, should_stop)
+        ended = self._clock()
+        if not is_whole:
+            return tally.scaled(started, ended, attempts, self._entries_now())
+        whole = tally.whole(started, ended, attempts)
+        if attempts == 1 and not self._wants_detail:
+            self._costs.note_dump(whole.duration_s, whole.entries_by_zone)
+        return whole
+
+    def _entries_now(self) -> int:
+        try:
+            return entries_now()
+        except CtctlError as error:
+            raise dump.incomplete(error) from error
 
     def look_up(self, keys: Sequence[EntryKey]) -> tuple[Sighting | None, ...]:
         """Each of these entries as it is now; see `ConntrackReader.look_up`. About 11 µs each."""
-        with NetlinkSocket(NETLINK_NETFILTER, timeout_s=dump.TIMEOUT_S) as kernel:
+        with NetlinkSocket(NETLINK_NETFILTER, timeout_s=TIMEOUT_S) as kernel:
             return tuple(self._look_up_one(kernel, key) for key in keys)
 
     def _look_up_one(self, kernel: NetlinkSocket, key: EntryKey) -> Sighting | None:
@@ -82,7 +113,7 @@ class KernelReader:
     def table_stats(self) -> TableStats:
         """Exact total, limit, buckets and per-CPU statistics; see `ConntrackReader.table_stats`."""
         try:
-            with NetlinkSocket(NETLINK_NETFILTER, timeout_s=dump.TIMEOUT_S) as kernel:
+            with NetlinkSocket(NETLINK_NETFILTER, timeout_s=TIMEOUT_S) as kernel:
                 stats = read_stats(kernel)
                 seq = kernel.next_seq()
                 kernel.send(conntrack.cpu_stats_request(seq))
@@ -93,22 +124,10 @@ class KernelReader:
             raise UnavailableError(f"conntrack statistics: {error}") from error
         return replace(stats, buckets=setting(BUCKETS_PATH), counters_by_cpu=counters)
 
-    def _count_once(self, should_stop: Callable[[], bool], keep: Keep) -> CountPass:
-        started = self._clock()
-        limit = self._sample_above if not keep.zones else None
-        if limit is not None and self.table_stats().entries <= limit:
-            limit = None
-        tally = Tally(keep if limit is None else NO_SIGHTINGS, self._clock, wants_detail=self._wants_detail)
-        is_sampled = dump.read_table(
-            tally.add, should_stop, is_enough=None if limit is None else lambda: tally.entries >= limit
-        )
-        entries = self.table_stats().entries if is_sampled else tally.entries
-        return tally.finish(started, self._clock(), entries, is_sampled=is_sampled)
-
 
 def _zone_flush() -> Probe:
     try:
-        is_supported = filters_by_zone(dump.TIMEOUT_S)
+        is_supported = filters_by_zone()
     except CtctlError as error:
         return Probe(Capability.KERNEL_ZONE_FLUSH, is_supported=None, why=str(error))
     why = "the kernel limits a flush to a zone" if is_supported else "the kernel ignores CTA_ZONE in a flush (< 6.8)"

@@ -13,6 +13,8 @@ from ctctl.wire import conntrack
 
 BUCKETS_PATH: Final = "/proc/sys/net/netfilter/nf_conntrack_buckets"
 TIMESTAMP_PATH: Final = "/proc/sys/net/netfilter/nf_conntrack_timestamp"
+TIMEOUT_S: Final = 5.0
+"""For answers that take microseconds, unless a flush holds the kernel's one ctnetlink mutex."""
 
 
 def setting(path: str) -> int | None:
@@ -45,7 +47,17 @@ def read_stats(kernel: NetlinkSocket) -> TableStats:
     return conntrack.table_stats(replies[0])
 
 
-def filters_by_zone(kernel_timeout_s: float) -> bool:
+def entries_now() -> int:
+    """Entries in the table, exactly, in microseconds.
+
+    Raises:
+        CtctlError: see `read_stats`.
+    """
+    with NetlinkSocket(NETLINK_NETFILTER, timeout_s=TIMEOUT_S) as kernel:
+        return read_stats(kernel).entries
+
+
+def filters_by_zone() -> bool:
     """Whether CTA_ZONE limits a dump or flush on this kernel (Linux ≥ 6.8, or a backport).
 
     Asks with a control, because a kernel without ctnetlink refuses everything with the same error. Changes nothing.
@@ -53,14 +65,14 @@ def filters_by_zone(kernel_timeout_s: float) -> bool:
     Raises:
         CtctlError: neither answer was had, so nothing is known.
     """
-    with NetlinkSocket(NETLINK_NETFILTER, timeout_s=kernel_timeout_s) as kernel:
+    with NetlinkSocket(NETLINK_NETFILTER, timeout_s=TIMEOUT_S) as kernel:
         read_stats(kernel)
-    return _refuses(kernel_timeout_s, with_zone=True) and not _refuses(kernel_timeout_s, with_zone=False)
+    return _refuses_probe(with_zone=True) and not _refuses_probe(with_zone=False)
 
 
-def _refuses(timeout_s: float, *, with_zone: bool) -> bool:
+def _refuses_probe(*, with_zone: bool) -> bool:
     """Whether the probe is refused with EINVAL. Where it is not, a dump has begun, which ends with the socket."""
-    with NetlinkSocket(NETLINK_NETFILTER, timeout_s=timeout_s) as kernel:
+    with NetlinkSocket(NETLINK_NETFILTER, timeout_s=TIMEOUT_S) as kernel:
         seq = kernel.next_seq()
         kernel.send(conntrack.filter_probe_request(seq, with_zone=with_zone))
         try:

@@ -1,105 +1,139 @@
-"""Entries of one pass, counted: per zone, in detail where wanted, and those kept as sightings."""
+"""What one counting pass takes out of a dump: entries per zone, detail where wanted, and entries kept as sightings."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
 from ctctl.model.conntrack import Sighting
 from ctctl.model.counts import CountDetail, CountMethod, CountPass, Keep
 from ctctl.model.ids import ZoneId
 from ctctl.model.instant import Instant
 from ctctl.wire import netlink
-from ctctl.wire.conntrack_entry import PROTOCOL_NAMES, TCP_STATE_NAMES, Entry, entry
-from ctctl.wire.conntrack_walk import zone_of
+from ctctl.wire.conntrack_count import ZoneCounter
+from ctctl.wire.conntrack_detail import DetailCounter
+from ctctl.wire.conntrack_entry import sighting
+from ctctl.wire.conntrack_walk import DumpEnd
 
-LONG_LIVED_S = 300
-"""An entry with less time left is no use as a sample: it will be gone before anyone compares."""
-TRIES_PER_SAMPLE = 4
-"""Entries of a zone that are decoded for each sample wanted, before the zone is taken to hold no long-lived ones."""
+LONG_LIVED_S: Final = 300.0
+"""An entry with less time left is no use as a sample: it may be gone before anything is compared with it."""
+LOOKS_PER_SAMPLE: Final = 4
+"""Entries of a zone looked at for each sample wanted, before it is taken to hold no long-lived ones."""
+BLOCKS_PER_SIZE_CHECK: Final = 64
+"""Adding up all zones costs as much as counting a hundred entries; 64 blocks hold some 8,000."""
 
 
 class Tally:
-    """Adds up one dump."""
+    """The sink of one counting pass.
 
-    def __init__(self, keep: Keep, clock: Callable[[], Instant], *, wants_detail: bool) -> None:
+    `stop_at`: entries after which the rest of the dump is not needed, None to read it all.
+    """
+
+    def __init__(
+        self, keep: Keep, clock: Callable[[], Instant], *, wants_detail: bool, stop_at: int | None = None
+    ) -> None:
         self._keep = keep
         self._clock = clock
         self._wants_detail = wants_detail
-        self._zones: Counter[ZoneId] = Counter()
-        self._protocols: Counter[int] = Counter()
-        self._tcp_states: Counter[int] = Counter()
-        self._assured = 0
+        self._stop_at = stop_at
+        self.begin(0, 0)
+
+    def begin(self, seq: int, portid: int) -> None:
+        """Forget everything and expect the dump `seq` for `portid`."""
+        self._counter = ZoneCounter(seq, portid, self._on_wanted)
+        self._detail = DetailCounter()
         self._sightings: list[Sighting] = []
         self._samples: Counter[ZoneId] = Counter()
-        self._tries: Counter[ZoneId] = Counter()
+        self._looks: Counter[ZoneId] = Counter()
+        self._blocks = 0
+        for zone in self._keep.zones:
+            self._counter.want(zone)
+        if self._wants_detail or self._keep.samples_per_zone:
+            self._counter.want_all()
 
-    @property
-    def entries(self) -> int:
-        """Entries added so far."""
-        return self._zones.total()
-
-    def add(self, block: netlink.Bytes, start: int, end: int) -> None:
-        """Count the entry whose message is `block[start:end]`.
+    def feed(self, block: bytearray, end: int) -> DumpEnd | None:
+        """Count the entries in `block[:end]`; returns how the dump ended once it has.
 
         Raises:
-            MalformedMessageError: it is no whole entry.
+            MalformedMessageError: the block is not what the kernel sends.
         """
-        zone = zone_of(block, start, end)
-        self._zones[zone] += 1
-        if self._wants_detail or self._wants(zone):
-            found = entry(memoryview(block)[start + netlink.HEADER.size : end])
-            if self._wants_detail:
-                self._add_detail(found)
-            if self._wants(zone):
-                self._keep_one(found)
+        self._blocks += 1
+        return self._counter.feed(block, end)
 
-    def finish(self, started: Instant, ended: Instant, entries: int, *, is_sampled: bool) -> CountPass:
-        """The pass, scaled to `entries` if it is a sampled one."""
-        ratio = self.entries / entries if is_sampled and entries else 1.0
-        ratio = min(ratio, 1.0)
+    def is_enough(self) -> bool:
+        """Claims that `stop_at` entries have been read, looking every few blocks."""
+        if self._stop_at is None or self._blocks % BLOCKS_PER_SIZE_CHECK:
+            return False
+        return self._counter.entries() >= self._stop_at
+
+    def whole(self, started: Instant, ended: Instant, attempts: int) -> CountPass:
+        """The pass, after a dump that came to its end."""
+        zones = self._counter.entries_by_zone()
         return CountPass(
             started=started,
             ended=ended,
-            method=CountMethod.SAMPLED_DUMP if is_sampled else CountMethod.FULL_DUMP,
-            entries_by_zone={zone: round(count / ratio) for zone, count in self._zones.items()},
+            method=CountMethod.FULL_DUMP,
+            entries_by_zone=zones,
+            entries=sum(zones.values()),
+            attempts=attempts,
+            detail=self._detail.result() if self._wants_detail else None,
+            sightings=tuple(self._sightings),
+        )
+
+    def scaled(self, started: Instant, ended: Instant, attempts: int, total: int) -> CountPass:
+        """The pass, after a dump that was left early, scaled to the `total` that the kernel gives exactly.
+
+        A dump comes in hash order, so what was read is a fair sample of what was not.
+        """
+        read = self._counter.entries()
+        entries = max(total, read)
+        ratio = read / entries if entries else 1.0
+        return CountPass(
+            started=started,
+            ended=ended,
+            method=CountMethod.SAMPLED_DUMP,
+            entries_by_zone=_up(self._counter.entries_by_zone(), ratio),
             entries=entries,
             sampling_ratio=ratio,
-            detail=self._detail() if self._wants_detail else None,
-            sightings=tuple(self._sightings),
-            kept=self._keep.zones,
+            attempts=attempts,
+            detail=_detail_up(self._detail.result(), ratio) if self._wants_detail else None,
         )
 
-    def _wants(self, zone: ZoneId) -> bool:
+    def _on_wanted(self, block: netlink.Bytes, start: int, end: int, zone: ZoneId) -> None:
+        if self._wants_detail:
+            self._detail.add(block, start, end)
         if len(self._sightings) >= self._keep.max_sightings:
-            return False
+            return
         if zone in self._keep.zones:
-            return True
-        wanted = self._keep.samples_per_zone
-        return self._samples[zone] < wanted and self._tries[zone] < wanted * TRIES_PER_SAMPLE
+            self._sightings.append(sighting(block, start, end, self._clock()))
+        elif self._samples[zone] < self._keep.samples_per_zone:
+            self._sample(sighting(block, start, end, self._clock()))
 
-    def _keep_one(self, found: Entry) -> None:
-        if found.zone not in self._keep.zones:
-            self._tries[found.zone] += 1
-            if found.timeout_s is None or found.timeout_s < LONG_LIVED_S:
-                return
-            self._samples[found.zone] += 1
-        self._sightings.append(found.sighting(self._clock()))
+    def _sample(self, found: Sighting) -> None:
+        """Keep an entry as a sample of its zone if it will live; stop looking when there are enough."""
+        zone, wanted = found.zone, self._keep.samples_per_zone
+        self._looks[zone] += 1
+        if found.expires_boot_s is not None and found.expires_boot_s - self._clock().boot_s >= LONG_LIVED_S:
+            self._samples[zone] += 1
+            self._sightings.append(found)
+        if self._looks[zone] >= wanted * LOOKS_PER_SAMPLE:
+            self._samples[zone] = wanted
+        if self._samples[zone] >= wanted and not self._wants_detail:
+            self._counter.forget(zone)
 
-    def _add_detail(self, found: Entry) -> None:
-        self._protocols[found.protocol] += 1
-        if found.tcp_state is not None:
-            self._tcp_states[found.tcp_state] += 1
-        self._assured += found.is_assured
 
-    def _detail(self) -> CountDetail:
-        by_state = {
-            TCP_STATE_NAMES[state] if state < len(TCP_STATE_NAMES) else str(state): count
-            for state, count in self._tcp_states.items()
-        }
-        return CountDetail(
-            by_protocol={PROTOCOL_NAMES.get(n, str(n)): count for n, count in self._protocols.items()},
-            by_tcp_state=by_state,
-            assured=self._assured,
-            unassured=self.entries - self._assured,
-        )
+K = TypeVar("K")
+
+
+def _up(counts: Mapping[K, int], ratio: float) -> dict[K, int]:
+    return {key: round(count / ratio) for key, count in counts.items()}
+
+
+def _detail_up(detail: CountDetail, ratio: float) -> CountDetail:
+    return CountDetail(
+        by_protocol=_up(detail.by_protocol, ratio),
+        by_tcp_state=_up(detail.by_tcp_state, ratio),
+        assured=round(detail.assured / ratio),
+        unassured=round(detail.unassured / ratio),
+    )

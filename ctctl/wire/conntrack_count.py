@@ -1,0 +1,162 @@
+"""Counts the entries of one conntrack dump per zone, with as few Python operations per entry as exactness allows.
+
+The kernel writes an entry as header, both tuples, CTA_ZONE unless the zone is 0 or holds for one direction only, and
+CTA_STATUS (`ctnetlink_fill_info`, in every release since zones exist). So for each size of tuple the zone stands at a
+fixed offset, and one `unpack_from` reads it together with everything that proves it is there: message length, header,
+and the attribute headers on the way. Whatever does not match in every one of them (direction zones, other sizes, the
+dump's end, foreign messages) goes through `DumpWalk`, which reads attribute by attribute.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from ctctl.model.ids import MAX_ZONE, ZoneId
+from ctctl.wire import netlink
+from ctctl.wire.conntrack import CT_NEW, CTA_STATUS, CTA_TUPLE_ORIG, CTA_TUPLE_REPLY, CTA_ZONE
+from ctctl.wire.conntrack_walk import DumpEnd, DumpWalk, zone_of
+from ctctl.wire.netlink import MalformedMessageError
+
+OnWanted = Callable[[netlink.Bytes, int, int, ZoneId], None]
+"""Takes the block, the start and end of an entry's message in it, and its zone; the block is overwritten afterwards."""
+
+_AFTER_LENGTH: Final = struct.Struct("=HHII")
+"""A message header without nlmsg_len: type, flags, sequence number, port id."""
+
+
+def _attribute_header(kind: int, length: int) -> int:
+    """An attribute header as the one u32 it is read as."""
+    return int(struct.unpack("=I", netlink.ATTRIBUTE.pack(length, kind))[0])
+
+
+class _Layout:
+    """Where the zone stands behind two tuples of equal size.
+
+    `may_hide_zone`: a smaller tuple with a zone of its own has this size too, so that an entry of this layout without
+    CTA_ZONE need not be in zone 0.
+    """
+
+    __slots__ = ("may_hide_zone", "original", "reply", "size", "unpack")
+
+    def __init__(self, tuple_bytes: int, *, may_hide_zone: bool = False) -> None:
+        gap = tuple_bytes - netlink.ATTRIBUTE.size
+        fields = struct.Struct(f"=I12s4xI{gap}xI{gap}xIH2x")
+        self.unpack = fields.unpack_from
+        self.size = fields.size
+        self.original = _attribute_header(CTA_TUPLE_ORIG | netlink.NLA_F_NESTED, tuple_bytes)
+        self.reply = _attribute_header(CTA_TUPLE_REPLY | netlink.NLA_F_NESTED, tuple_bytes)
+        self.may_hide_zone = may_hide_zone
+
+
+_ZONE: Final = _attribute_header(CTA_ZONE, netlink.ATTRIBUTE.size + 2)
+_STATUS: Final = _attribute_header(CTA_STATUS, netlink.ATTRIBUTE.size + 4)
+_COMMON: Final = _Layout(52)  # IPv4 with ports
+_LAYOUTS: Final = {
+    layout.original: layout
+    for layout in (
+        _COMMON,
+        _Layout(76),  # IPv6 with ports
+        _Layout(60, may_hide_zone=True),  # IPv4 with ICMP id, type and code; IPv6 with a protocol number only
+        _Layout(84, may_hide_zone=True),  # IPv6 with ICMPv6 id, type and code
+        _Layout(36),  # IPv4 with a protocol number only
+    )
+}
+
+
+def _as_read(zone: int) -> int:
+    """A zone number as a host-order read of its big-endian bytes sees it, and back."""
+    return int(struct.unpack("=H", struct.pack("!H", zone))[0])
+
+
+class ZoneCounter:
+    """Adds up one dump. Feed it block after block until it tells how the dump ended.
+
+    Entries of zones named by `want` are handed to `on_wanted` as well, which may itself call `want` and `forget`.
+    """
+
+    __slots__ = ("_counts", "_header", "_on_wanted", "_walk", "_wants")
+
+    def __init__(self, seq: int, portid: int, on_wanted: OnWanted) -> None:
+        self._walk = DumpWalk(seq, portid, self._count_slowly)
+        self._header = _AFTER_LENGTH.pack(CT_NEW, netlink.NLM_F_MULTI, seq, portid)
+        self._on_wanted = on_wanted
+        # Both are indexed by the zone as read, which spares the fast path a byte swap.
+        self._counts = [0] * (MAX_ZONE + 1)
+        self._wants = bytearray(MAX_ZONE + 1)
+
+    def entries(self) -> int:
+        """Entries counted so far. Adds up all possible zones: not for every block."""
+        return sum(self._counts)
+
+    def entries_by_zone(self) -> dict[ZoneId, int]:
+        """Entries of every zone that has any."""
+        return {ZoneId(_as_read(index)): count for index, count in enumerate(self._counts) if count}
+
+    def want(self, zone: ZoneId) -> None:
+        """From now on hand over the entries of `zone`."""
+        self._wants[_as_read(zone)] = 1
+
+    def want_all(self) -> None:
+        """From now on hand over every entry."""
+        self._wants[:] = b"\1" * len(self._wants)
+
+    def forget(self, zone: ZoneId) -> None:
+        """No longer hand over the entries of `zone`."""
+        self._wants[_as_read(zone)] = 0
+
+    def feed(self, block: netlink.Bytes, end: int) -> DumpEnd | None:
+        """Count the entries in `block[:end]`. Returns how the dump ended, None while it has not.
+
+        Raises:
+            MalformedMessageError: the block is no sequence of whole messages, or goes on after the dump's end.
+        """
+        start = 0 if self._walk.end else self._count_known(block, end)
+        if start > end:
+            raise MalformedMessageError(f"conntrack dump reaches {start - end} bytes past its block")
+        return self._walk.feed(block, end, start)
+
+    def _count_known(self, block: netlink.Bytes, end: int) -> int:
+        """Count while a whole common layout fits before `end`; returns the offset of what is left."""
+        unpack, size, original, reply = _COMMON.unpack, _COMMON.size, _COMMON.original, _COMMON.reply
+        zone_header, header, counts, wants = _ZONE, self._header, self._counts, self._wants
+        start, last_start = 0, end - size
+        while start <= last_start:
+            length, its_header, first, second, third, zone = unpack(block, start)
+            if third != zone_header or second != reply or first != original or its_header != header or length < size:
+                length, zone = self._by_layout(_LAYOUTS.get(first), block, start, end)
+                if not length:
+                    start = self._walk.step(block, end, start)
+                    if self._walk.end:
+                        break
+                    continue
+            counts[zone] += 1
+            if wants[zone]:
+                self._hand_over(block, start, start + length, end, zone)
+            start += length
+        return start
+
+    def _by_layout(self, layout: _Layout | None, block: netlink.Bytes, start: int, end: int) -> tuple[int, int]:
+        """Length and zone, as read, of the entry at `start`; length 0 where the layout does not prove them."""
+        if layout is None or start + layout.size > end:
+            return 0, 0
+        length, header, _, second, third, zone = layout.unpack(block, start)
+        if second != layout.reply or header != self._header or length < layout.size:
+            return 0, 0
+        if third == _ZONE:
+            return length, zone
+        if third == _STATUS and not layout.may_hide_zone:
+            return length, 0
+        return 0, 0
+
+    def _count_slowly(self, block: netlink.Bytes, start: int, end: int) -> None:
+        zone = _as_read(zone_of(block, start, end))
+        self._counts[zone] += 1
+        if self._wants[zone]:
+            self._hand_over(block, start, end, end, zone)
+
+    def _hand_over(self, block: netlink.Bytes, start: int, after: int, end: int, zone_as_read: int) -> None:
+        if after > end:
+            raise MalformedMessageError(f"conntrack entry reaches {after - end} bytes past its block")
+        self._on_wanted(block, start, after, ZoneId(_as_read(zone_as_read)))
