@@ -163,9 +163,8 @@ class Agent:
     def _report(self, event: object) -> None:
         self._loop.report(event)  # type: ignore[arg-type]  # sources are built before the loop they report to
 
-    def _vswitchd_socket(self) -> str | None:
-        sockets = control_sockets(Path(self._settings.ovs.rundir), Daemon.VSWITCHD)
-        return str(sockets[0].path) if sockets else None
+    def _vswitchd_socket(self) -> str:
+        return str(control_sockets(Path(self._settings.ovs.rundir), Daemon.VSWITCHD)[0].path)
 
     def _open_journal(self) -> None:
         try:

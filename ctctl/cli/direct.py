@@ -113,7 +113,6 @@ def _refusal(
 ) -> Refusal | None:
     if local is None:
         return _without_ovs(settings, is_flusher=is_flusher)
-    sockets = control_sockets(Path(settings.ovs.rundir), Daemon.VSWITCHD)
     conditions = Conditions(
         zone_map=zone_map,
         local=local,
@@ -124,10 +123,17 @@ def _refusal(
         is_braked=False,
         has_budget=True,
         is_ovn_controller_up=True,
-        same_namespace=listens_here(str(sockets[0].path)) if sockets else None,
+        same_namespace=_is_vswitchd_here(settings),
         has_conntrack=True,
     )
     return judge(zone, Trigger.MANUAL, conditions)
+
+
+def _is_vswitchd_here(settings: Settings) -> bool | None:
+    try:
+        return listens_here(str(control_sockets(Path(settings.ovs.rundir), Daemon.VSWITCHD)[0].path))
+    except UnavailableError:
+        return None
 
 
 def _without_ovs(settings: Settings, *, is_flusher: bool) -> Refusal | None:

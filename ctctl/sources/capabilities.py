@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ctctl.errors import UnavailableError
 from ctctl.model.capability import Capability, Probe
 from ctctl.model.events import Probed
 from ctctl.sources.source import Report
@@ -14,6 +15,9 @@ INTERVAL_S: Final = 10.0
 
 NamespaceCheck = Callable[[str], bool | None]
 """Whether the unix socket at a path listens in this process's network namespace; None when it cannot be told."""
+
+VswitchdSocket = Callable[[], str]
+"""Path of ovs-vswitchd's control socket; raises UnavailableError when there is none to be seen."""
 
 
 class Prober(Protocol):
@@ -32,7 +36,7 @@ class CapabilitySource:
     def __init__(
         self,
         reader: Prober,
-        vswitchd_socket: Callable[[], str | None],
+        vswitchd_socket: VswitchdSocket,
         listens_here: NamespaceCheck,
         report: Report,
     ) -> None:
@@ -64,9 +68,10 @@ class CapabilitySource:
         self._wake.set()
 
     def _namespace(self) -> Probe:
-        path = self._vswitchd_socket()
-        if path is None:
-            return Probe(Capability.SAME_NETWORK_NAMESPACE, None, "no control socket of ovs-vswitchd found")
+        try:
+            path = self._vswitchd_socket()
+        except UnavailableError as error:
+            return Probe(Capability.SAME_NETWORK_NAMESPACE, None, str(error))
         is_here = self._listens_here(path)
         why = {
             True: f"ovs-vswitchd listens on {path} in this network namespace",

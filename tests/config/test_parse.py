@@ -82,14 +82,14 @@ gears: [1, -2, 0]
 wheel: {size: 26, pressure: 3}
 """
     wanted = Bicycle(
-        "tandem",
-        True,
-        Colour.DARK_RED,
-        90.0,  # noqa: FBT003  # positional, as the fields stand
-        "three words here",
-        ("ring", "on"),
-        (1, -2, 0),
-        Wheel(26, 3.0),
+        name="tandem",
+        is_new=True,
+        colour=Colour.DARK_RED,
+        interval_s=90.0,
+        note="three words here",
+        bells=("ring", "on"),
+        gears=(1, -2, 0),
+        wheel=Wheel(26, 3.0),
     )
     assert read(text) == wanted
 
