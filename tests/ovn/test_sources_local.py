@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from ctctl.errors import PermissionDeniedError, TimedOutError, UnavailableError
 from ctctl.model.events import DatabaseConfirmed, DatabaseLost, LocalViewRead
 from ctctl.model.ovs import LocalView
 from ctctl.sources.local_ovsdb import LocalOvsdbSource, OvsSettings
+from ctctl.wire.jsonrpc import JsonStream, Message, Reply, Request, encode_request
 from tests.lab.debian import SUITES, ovn_tree
 from tests.lab.ovsdb_server import OvsdbServer, fill_open_vswitch, open_vswitch, ovs_map
 from tests.sources.recorder import Recorder
@@ -384,3 +386,27 @@ def test_sixty_five_thousand_keys_are_read_right(one_server: OvsdbServer) -> Non
     expected = {key.removeprefix("ct-zone-"): value for key, value in keys.items()}
     assert keys_of(read) == expected
     assert keys_of(watched) == expected
+
+
+def test_an_answer_comes_after_every_update_committed_before_its_question(server: OvsdbServer) -> None:
+    """What dates every view: ovsdb-server tells a session its pending updates before it reads the next request."""
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.connect(str(server.socket))
+        stream.settimeout(10.0)
+        messages = JsonStream()
+
+        def receive() -> list[Message]:
+            while not (complete := messages.feed(stream.recv(65536))):
+                pass
+            return complete
+
+        stream.sendall(encode_request("monitor", ["Open_vSwitch", "m", {"Bridge": {"columns": ["external_ids"]}}], 0))
+        assert isinstance(receive()[0], Reply)
+        for i in range(1, 301):
+            set_keys(server, ct__zone__a=str(i))
+            stream.sendall(encode_request("echo", [], i))
+            told: list[Message] = []
+            while not (told and isinstance(told[-1], Reply)):
+                told += receive()
+            updates = [message for message in told if isinstance(message, Request) and message.method == "update"]
+            assert f"'{i}'" in str(updates[-1].params), f"round {i}: the answer came first"
