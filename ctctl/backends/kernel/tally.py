@@ -79,6 +79,7 @@ class Tally:
             attempts=attempts,
             detail=self._detail.result() if self._wants_detail else None,
             sightings=tuple(self._sightings),
+            kept=self._keep.zones,
         )
 
     def scaled(self, started: Instant, ended: Instant, attempts: int, total: int) -> CountPass:
