@@ -38,8 +38,11 @@ SAMPLES_PER_ZONE: Final = 16
 MIN_BASELINE_ENTRIES: Final = 10_000
 """Entries of zones without owner that a pass may always keep, however small the table."""
 
-MAX_YOUNG_PASSES: Final = 8
-"""Passes younger than the margin that are kept; many come in a row only while the table is small."""
+HORIZON_S: Final = 10.0
+"""A cutoff lies at most this far back while a database is connected: it confirms every five seconds."""
+
+MAX_YOUNG_PASSES: Final = 12
+"""Passes within the horizon that are kept; that many come in a row only while the table is small."""
 
 _Identity = tuple[int, bytes, int]
 
@@ -71,10 +74,10 @@ class Memory:
     def note(self, count: CountPass) -> None:
         """Remember a pass. Sampled ones prove nothing and are not remembered."""
         if count.is_complete:
-            # One that is old enough for the next assignment, and all that are not yet.
-            aged = [p for p in self._passes if count.ended.since(p.count.ended) >= BASELINE_MARGIN_S]
-            young = [p for p in self._passes if p not in aged]
-            self._passes = [*aged[-1:], *young[-MAX_YOUNG_PASSES:], _Remembered.of(count)]
+            # All young ones, for an assignment whose cutoff may lie some seconds back, and one that is old enough.
+            old = [p for p in self._passes if count.ended.since(p.count.ended) >= HORIZON_S]
+            young = [p for p in self._passes if count.ended.since(p.count.ended) < HORIZON_S]
+            self._passes = [*old[-1:], *young[-MAX_YOUNG_PASSES:], _Remembered.of(count)]
 
     def before(self, zone: ZoneId, cutoff: Instant | None) -> Baseline | None:
         """The zone in the last remembered pass that ended well before `cutoff`, None without one."""

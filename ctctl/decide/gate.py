@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ctctl.decide.zone_map import keys_claiming
+from ctctl.decide.zone_map import keys_claiming, parse_zone
 from ctctl.model.flush import FlushOrder, Reason, Switch, Trigger
 from ctctl.model.ids import HOST_ZONE, ZoneId
 from ctctl.model.instant import Instant
@@ -56,9 +56,13 @@ def judge(zone: ZoneId, trigger: Trigger, conditions: Conditions) -> Refusal | N
     Rules about the zone come first, then the host, then the operator's switches, then what may pass by itself.
     A dry run is refused last, so that it reports exactly what enforcing would have sent.
     """
+    if zone == HOST_ZONE:
+        return Refusal(Reason.ZONE_ZERO, "zone 0 holds the host's own connections")
+    if conditions.local is None:
+        return Refusal(Reason.MAP_NOT_FRESH, "the local OVSDB has not been read, so nobody knows whose the zone is")
     return (
-        _zone_rules(zone, conditions)
-        or _host_rules(zone, conditions)
+        _zone_rules(zone, conditions.zone_map, conditions.local)
+        or _host_rules(zone, conditions, conditions.local)
         or _operator_rules(zone, trigger, conditions)
         or _passing_rules(trigger, conditions)
         or _switch_rule(conditions.policy, Switch.DRY_RUN, Reason.DRY_RUN)
@@ -78,38 +82,33 @@ def confirm(order: FlushOrder, view: LocalView, now: Instant) -> Refusal | None:
         return Refusal(Reason.OWNER_CHANGED, f"no key assigns zone {order.zone} any more")
     if claims[0] != order.key:
         return Refusal(Reason.OWNER_CHANGED, f"now assigned by {claims[0]}, not {order.key}")
-    return _datapath_rule(_bridge_with_key(claims[0], view))
+    return _datapath_rule(_bridge_assigning(order.zone, claims[0], view))
 
 
-def _zone_rules(zone: ZoneId, conditions: Conditions) -> Refusal | None:
-    if zone == HOST_ZONE:
-        return Refusal(Reason.ZONE_ZERO, "zone 0 holds the host's own connections")
-    owner = conditions.zone_map.zones.get(zone)
+def _zone_rules(zone: ZoneId, zone_map: ZoneMap, local: LocalView) -> Refusal | None:
+    owner = zone_map.zones.get(zone)
     if owner is None:
-        return _unmapped(zone, conditions.local)
+        return _unmapped(zone, local)
     if owner.kind is ZoneKind.CONFLICT:
-        return Refusal(Reason.SHARED_ZONE, _claimants(zone, owner, conditions.local))
+        return Refusal(Reason.SHARED_ZONE, _claimants(zone, owner, local))
     return None
 
 
-def _unmapped(zone: ZoneId, local: LocalView | None) -> Refusal:
-    ranges = () if local is None else local.zone_ranges
-    if ranges and not any(first <= zone <= last for first, last in ranges):
+def _unmapped(zone: ZoneId, local: LocalView) -> Refusal:
+    if local.zone_ranges and not any(first <= zone <= last for first, last in local.zone_ranges):
         return Refusal(Reason.FOREIGN_ZONE, f"zone {zone} is outside OVN's range on this host")
     return Refusal(Reason.UNOWNED_ZONE, f"no ct-zone key assigns zone {zone}")
 
 
-def _claimants(zone: ZoneId, owner: Zone, local: LocalView | None) -> str:
-    claims = () if local is None else keys_claiming(local, zone)
+def _claimants(zone: ZoneId, owner: Zone, local: LocalView) -> str:
+    claims = keys_claiming(local, zone)
     if len(claims) > 1:
         return f"claimed by {', '.join(sorted(claims))}"
     return f"key {owner.key} is shared by several datapaths or a port of that name"
 
 
-def _host_rules(zone: ZoneId, conditions: Conditions) -> Refusal | None:
-    if conditions.local is None:
-        return Refusal(Reason.MAP_NOT_FRESH, "the local OVSDB has not been read")
-    refusal = _datapath_rule(_bridge_named(conditions.zone_map.zones[zone].bridge, conditions.local))
+def _host_rules(zone: ZoneId, conditions: Conditions, local: LocalView) -> Refusal | None:
+    refusal = _datapath_rule(_bridge_named(conditions.zone_map.zones[zone].bridge, local))
     if refusal is not None:
         return refusal
     if conditions.same_namespace is False:
@@ -131,8 +130,9 @@ def _datapath_rule(bridge: BridgeView | None) -> Refusal | None:
     return None
 
 
-def _bridge_with_key(key: str, view: LocalView) -> BridgeView | None:
-    return next((bridge for bridge in view.bridges if key in bridge.zone_keys), None)
+def _bridge_assigning(zone: ZoneId, key: str, view: LocalView) -> BridgeView | None:
+    """The bridge whose `key` is this zone; another bridge may have the same key with another number."""
+    return next((b for b in view.bridges if key in b.zone_keys and parse_zone(b.zone_keys[key]) == zone), None)
 
 
 def _bridge_named(name: str | None, view: LocalView) -> BridgeView | None:
