@@ -39,7 +39,7 @@ class FlushEstimate:
     def learn(self, result: FlushResult, count: CountPass | None) -> None:
         """Move the estimate of the flush's strategy towards what it really took."""
         estimated_s = self.seconds(count).get(result.strategy)
-        if estimated_s:
+        if estimated_s and result.duration_s > 0:
             ratio = result.duration_s / estimated_s
             self._correction[result.strategy] = self._correction.get(result.strategy, 1.0) * ratio**_WEIGHT
 
