@@ -149,6 +149,7 @@ class MainLoopProbe:
         """The daemon ended or was replaced: what it has not answered it never will."""
         self.close()
         self._asked = None
+        self._thread = None
         self._view = replace(self._view, unanswered_since=None, thread=None, thread_when_asked=None)
         # At once, but not in a circle with a daemon that accepts and closes.
         self._due_boot_s = self._connect_not_before_boot_s
@@ -203,8 +204,8 @@ class MainLoopProbe:
 
     def _identify(self, found: ControlSocket) -> None:
         path = str(found.path)
-        peer_pid = None if self._connection is None else self._connection.peer_pid
-        if path != self._view.socket_path or self._thread is None:
+        if self._thread is None:
+            peer_pid = None if self._connection is None else self._connection.peer_pid
             self._thread = find_main_thread(self._procfs, self._view.daemon, found.pid, peer_pid)
         self._questions = 0
         self._has_counter = True

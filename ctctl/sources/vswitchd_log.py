@@ -27,6 +27,9 @@ BYTES_PER_TURN: Final = 1024 * 1024
 """4 MiB, or some 40,000 lines, a second; a daemon at its busiest writes a tenth of that."""
 
 MAX_BACKLOG_BYTES: Final = 8 * BYTES_PER_TURN
+COARSEST_TIME_S: Final = 1.0
+"""A console log gives whole seconds: what it logged just now may seem that old."""
+
 REPORT_S: Final = 1.0
 IDLE_REPORT_S: Final = 5.0
 _REMEMBERED_BYTES: Final = 256
@@ -42,7 +45,7 @@ class FollowedLog:
     def __init__(self, daemon: Daemon, path: Path, started: Instant) -> None:
         self._daemon = daemon
         self._path = path
-        self._log = VswitchdLog(daemon, not_before_wall_s=started.wall_s)
+        self._log = VswitchdLog(daemon, not_before_wall_s=started.wall_s - COARSEST_TIME_S)
         self._descriptor: int | None = None
         self._offset = 0
         self._tail = b""  # the last bytes read, to recognise the file by
