@@ -43,6 +43,7 @@ class Facts:
     local: LocalView | None = None
     ovn: dict[OvnDatabase, OvnView] = field(default_factory=dict)
     zone_map: ZoneMap = field(default_factory=ZoneMap)
+    former_names: dict[str, frozenset[str]] = field(default_factory=dict)
     databases: dict[OvnDatabase, DatabaseState] = field(default_factory=dict)
     probes: dict[Capability, Probe] = field(default_factory=dict)
     daemons: dict[Daemon, DaemonView] = field(default_factory=dict)
@@ -61,6 +62,7 @@ class Facts:
                 self._resolve()
                 return True
             case OvnViewRead(view):
+                self._note_names(view)
                 self.ovn[view.database] = view
                 self._connected(view.database, view.session, view.confirmed)
                 self._resolve()
@@ -128,7 +130,21 @@ class Facts:
     def _resolve(self) -> None:
         if self.local is not None:
             southbound = self.ovn.get(OvnDatabase.SOUTHBOUND)
-            self.zone_map = resolve(self.local, None if southbound is None else southbound.datapaths)
+            datapaths = None if southbound is None else southbound.datapaths
+            self.zone_map = resolve(self.local, datapaths, self.former_names)
+
+    def _note_names(self, view: OvnView) -> None:
+        """Remember the names that datapaths had and no longer have, for as long as they live."""
+        former = self.ovn.get(view.database)
+        if former is None or not view.datapaths:
+            return
+        names = {d.nb_uuid: d.name for d in view.datapaths if d.nb_uuid}
+        for datapath in former.datapaths:
+            if datapath.nb_uuid in names and names[datapath.nb_uuid] != datapath.name:
+                before = self.former_names.get(datapath.name, frozenset())
+                self.former_names[datapath.name] = before | {datapath.nb_uuid}
+        alive = {name: identities & names.keys() for name, identities in self.former_names.items()}
+        self.former_names = {name: identities for name, identities in alive.items() if identities}
 
     def _connected(self, database: OvnDatabase, session: int, confirmed: Instant) -> None:
         self.databases[database] = DatabaseState(

@@ -28,13 +28,19 @@ _KINDS: Final[Mapping[tuple[DatapathKind, str], ZoneKind]] = {
 _SUFFIXES: Final = ("_dnat", "_snat")
 
 
-def resolve(local: LocalView, datapaths: Iterable[Datapath] | None) -> ZoneMap:
+def resolve(
+    local: LocalView, datapaths: Iterable[Datapath] | None, former_names: Mapping[str, frozenset[str]] | None = None
+) -> ZoneMap:
     """The zone map that `local`'s keys make, with owners from `datapaths` (None: no OVN database was read).
+
+    `former_names`: names that datapaths had before, with their `nb_uuid`s: ovn-controller goes on using the key of
+    the former name until it is restarted (seen with OVN 25.03).
 
     A key claimed by several datapaths and a zone claimed by several keys, on one bridge or on two, become
     `conflict`. Zone 0 is the host's whoever claims it. A value that is no zone number lands in `malformed`.
     """
-    directory = None if datapaths is None else _Directory(datapaths)
+    keys = {key for bridge in local.bridges for key in bridge.zone_keys}
+    directory = None if datapaths is None else _Directory(datapaths, former_names or {}, keys)
     claims: dict[ZoneId, list[Zone]] = defaultdict(list)
     malformed = []
     for bridge in local.bridges:
@@ -72,11 +78,20 @@ def keys_claiming(local: LocalView, zone: ZoneId) -> tuple[str, ...]:
 class _Directory:
     """Datapaths by the two stems that keys are made of."""
 
-    def __init__(self, datapaths: Iterable[Datapath]) -> None:
+    def __init__(
+        self, datapaths: Iterable[Datapath], former_names: Mapping[str, frozenset[str]], keys: set[str]
+    ) -> None:
         self._by_stem: dict[str, list[Datapath]] = defaultdict(list)
+        by_identity: dict[str, Datapath] = {}
         for datapath in datapaths:
+            by_identity[datapath.nb_uuid] = datapath
             for stem in {datapath.uuid, datapath.name} - {""}:
                 self._by_stem[stem].append(datapath)
+        for name, identities in former_names.items():
+            for datapath in (by_identity[i] for i in identities if i in by_identity):
+                has_own_keys = any(stem + _SUFFIXES[0] in keys for stem in (datapath.uuid, datapath.name))
+                if datapath.name != name and not has_own_keys:
+                    self._by_stem[name].append(datapath)
 
     def candidates(self, stem: str) -> list[Datapath]:
         return self._by_stem.get(stem, [])

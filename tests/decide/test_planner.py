@@ -242,6 +242,35 @@ def test_a_rename_with_the_same_numbers_is_nothing() -> None:
     assert ("new", "renamed") in world.changes
 
 
+def test_a_renamed_router_keeps_the_zones_of_its_former_name_until_its_keys_follow() -> None:
+    world = always()
+    world.create_router("r1", 12, 13)
+    world.finish_all_flushes()
+    world.routers = {"new": router_datapath("new", nb_uuid="nb-r1")}
+    world.show_ovn()
+    world.pass_time(120)
+    zones = world.planner.facts.zone_map.zones
+    assert [(z.owner, z.router) for z in zones.values()] == [("new", "nb-r1")] * 2
+    world.keys = {"new_dnat": "13", "new_snat": "12"}
+    world.show_map()
+    assert world.flushed == [12, 13]
+    assert world.changes == [("r1", "created"), ("r1", "ready"), ("new", "renamed"), ("new", "renumbered")]
+
+
+def test_a_new_router_under_a_name_that_another_gave_up_shares_its_key_and_is_never_flushed() -> None:
+    world = always()
+    world.create_router("r1", 12, 13)
+    world.finish_all_flushes()
+    world.routers = {
+        "new": router_datapath("new", nb_uuid="nb-r1"),
+        "r1": router_datapath("r1", nb_uuid="nb-second"),
+    }
+    world.show_ovn()
+    world.ask_flush(12)
+    assert world.flushed == [12, 13]
+    assert world.holds[-1] == (12, "shared_zone")
+
+
 def test_keys_that_change_generation_with_the_same_numbers_are_nothing() -> None:
     world = always()
     world.routers["r1"] = router_datapath("r1", uuid="2f6a")
