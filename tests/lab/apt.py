@@ -113,7 +113,7 @@ class PrivateApt:
     def __init__(self, root: Path, suite: str, archive: Archive) -> None:
         self.root = root
         self.suite = suite
-        for name in ("lists/partial", "archives/partial", "sources", "preferences", "trusted"):
+        for name in ("lists/partial", "archives/partial", "sources", "preferences"):
             (root / name).mkdir(parents=True, exist_ok=True)
         (root / "status").write_text("")
         (root / "sources" / "debian.sources").write_text(archive.source(suite))

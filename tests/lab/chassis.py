@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.lab.daemon import LabDaemon
+from tests.lab.host import add_host
 from tests.lab.namespace import Namespace
 
 Datapath = Literal["system", "netdev"]
@@ -101,26 +102,13 @@ class Chassis:
         if not self.ovsdb_server.is_running:
             self.ovsdb_server.start()
         self.vsctl(
-            "--no-wait",
-            "init",
-            "--",
-            "set",
-            "open_vswitch",
-            ".",
+            *("--no-wait", "init", "--", "set", "open_vswitch", "."),
             f"external-ids:system-id={self.name}",
             f"external-ids:ovn-remote={self.sb}",
             "external-ids:ovn-encap-type=geneve",
             f"external-ids:ovn-encap-ip={self.encap_ip}",
-            "--",
-            "--may-exist",
-            "add-br",
-            "br-int",
-            "--",
-            "set",
-            "bridge",
-            "br-int",
-            f"datapath_type={self.datapath}",
-            "fail-mode=secure",
+            *("--", "--may-exist", "add-br", "br-int"),
+            *("--", "set", "bridge", "br-int", f"datapath_type={self.datapath}", "fail-mode=secure"),
         )
         # Not both at once: an ovn-controller that finds no br-int yet waits a second before it looks again.
         self.vswitchd.start()
@@ -136,25 +124,16 @@ class Chassis:
         ]
         return self.namespace.run(argv, env=self.env, timeout_s=timeout_s + 5).stdout
 
-    def bind_port(self, logical_port: str) -> None:
+    def bind_port(self, logical_port: str, mac: str, address: str) -> None:
         """Give br-int an interface for a logical port, so that ovn-controller binds it here.
 
-        Without packets on the `system` backend; on `netdev` a veth pair, whose other end keeps the name `<port>p`.
+        On `system` it is a dummy without packets. On `netdev` a host (`tests.lab.host`) is at its other end, with the
+        port's name, MAC and address (with prefix length), and the packets are real.
         """
         if self.datapath == "netdev":
-            peer = f"{logical_port}p"
-            self.namespace.run(["ip", "link", "add", logical_port, "type", "veth", "peer", "name", peer])
-            self.namespace.run(["ip", "link", "set", logical_port, "up"])
-        self.vsctl(
-            "add-port",
-            "br-int",
-            logical_port,
-            "--",
-            "set",
-            "interface",
-            logical_port,
-            f"external-ids:iface-id={logical_port}",
-        )
+            add_host(self.namespace, logical_port, mac, address)
+        binding = f"external-ids:iface-id={logical_port}"
+        self.vsctl("add-port", "br-int", logical_port, "--", "set", "interface", logical_port, binding)
 
     def zones(self) -> dict[str, int]:
         """Key (without `ct-zone-`) → zone number, as br-int's external_ids say now."""

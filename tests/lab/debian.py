@@ -45,7 +45,7 @@ def cache_directory() -> Path:
     """Where unpacked trees live, outside the clone so that a fresh clone finds them."""
     own = os.environ.get("CTCTL_CACHE")
     if own:
-        return Path(own)
+        return Path(own).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ctctl"
 
 
@@ -156,10 +156,19 @@ def _build(suite: str, final: Path, say: Progress) -> None:
         if final.exists():
             final.rename(Path(scratch, "damaged"))
         tree.rename(final)
-    for program in ("ovs-vswitchd", "ovn-controller"):
-        done = subprocess.run([final / "bin" / program, "--version"], capture_output=True, text=True, check=False)
+        try:
+            _check_runs(suite, final)
+        except AptError:
+            final.rename(Path(scratch, "useless"))
+            raise
+
+
+def _check_runs(suite: str, tree: Path) -> None:
+    """The scripts name the tree's final place, so it is known only there whether they work."""
+    for program in ("ovs-vswitchd", "ovsdb-server", "ovn-controller", "ovn-northd", "ovn-nbctl"):
+        done = subprocess.run([tree / "bin" / program, "--version"], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise AptError(f"{program} of {suite} does not run from {final}: {done.stderr.strip()}")
+            raise AptError(f"{program} of {suite} does not run from {tree}: {done.stderr.strip()}")
 
 
 def tree_path(suite: str) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,13 +160,14 @@ def _numbered(template: Entry, zones: Mapping[int, int], first: int) -> Iterator
     """Creation messages that differ in zone, source address, source port and their mirror images only."""
     message = bytearray(_creation(template))
     size = 16 if template.family == socket.AF_INET6 else 4
-    # Payload offsets: the headers of message, tuple, addresses and source come first, see `_creation`.
-    src = netlink.HEADER.size + netlink.NFGENMSG_SIZE + 3 * netlink.ATTRIBUTE.size
-    sport = src + 2 * (size + 4) + 4 + 8 + 0
-    tuple_size = struct.unpack_from("=H", message, netlink.HEADER.size + netlink.NFGENMSG_SIZE)[0]
-    reply_dst = src + tuple_size + size + 4
-    reply_dport = sport + tuple_size + 8
-    zone_at = netlink.HEADER.size + netlink.NFGENMSG_SIZE + 2 * tuple_size + 4
+    header = netlink.ATTRIBUTE.size
+    first_tuple = netlink.HEADER.size + netlink.NFGENMSG_SIZE
+    (tuple_size,) = struct.unpack_from("=H", message, first_tuple)
+    zone_at = first_tuple + 2 * tuple_size + header
+    src = first_tuple + 3 * header  # inside the tuple, its addresses, the first of them
+    sport = src + size + (header + size) + header + (header + 4) + header  # past destination and protocol number
+    reply_dst = src + tuple_size + size + header
+    reply_dport = sport + tuple_size + 4 + header
     low = size - 4  # the last four bytes of an address are what is numbered
     base = int.from_bytes(message[src + low : src + size], "big")
     for zone, count in zones.items():
@@ -205,10 +207,13 @@ def fill(
 @contextmanager
 def table_limit(at_least: int) -> Iterator[None]:
     """Raise `nf_conntrack_max`, which all namespaces of a machine share, for as long as a large table is needed."""
+    if not TABLE_LIMIT.exists():
+        subprocess.run(["conntrack", "-C"], capture_output=True, check=False)  # loads the module
     before = int(TABLE_LIMIT.read_text())
     if before and before < at_least:
         TABLE_LIMIT.write_text(f"{at_least}\n")
     try:
         yield
     finally:
-        TABLE_LIMIT.write_text(f"{before}\n")
+        if before and before < at_least:
+            TABLE_LIMIT.write_text(f"{before}\n")

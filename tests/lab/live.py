@@ -73,7 +73,6 @@ class LiveConnections:
         self._table = f"live_{zone}_{family}"
         if family == 6:
             namespace.run(["ip", "address", "replace", f"{address}/128", "dev", "lo", "nodad"])
-        namespace.sysctl("net.netfilter.nf_conntrack_tcp_loose", 0)
         rules = RULES.format(
             name=self._table,
             address=address,
@@ -83,6 +82,8 @@ class LiveConnections:
             first=time.monotonic_ns() % 1_000_000_000 + 1,
         )
         namespace.run(["nft", "-f", "-"], stdin=rules)
+        # After the rules: they load the module that has the setting.
+        namespace.sysctl("net.netfilter.nf_conntrack_tcp_loose", 0)
         self._process = namespace.popen(
             [sys.executable, "-I", TRAFFIC, address, str(tcp), str(udp)],
             stdin=subprocess.PIPE,
@@ -144,13 +145,14 @@ class LiveConnections:
 
     def stop(self) -> None:
         """End the conversations and take the rules away. May be called twice."""
-        if self._process.poll() is None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.wait(timeout=ANSWER_TIMEOUT_S)
-            self.namespace.run(["nft", "delete", "table", "inet", self._table])
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if self._process.stdin.closed:
+            return
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(timeout=ANSWER_TIMEOUT_S)
+        self.namespace.run(["nft", "delete", "table", "inet", self._table])
 
     def __enter__(self) -> Self:
         return self

@@ -159,13 +159,17 @@ class Namespace:
         stdout: int | IO[Any] | None = None,
         stderr: int | IO[Any] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a program inside; a child of this process in every other respect. `env` is added to the owner's."""
+        """Start a program inside; a child of this process in every other respect.
+
+        `env` is added to the owner's. `cwd`: the owner's own unless given.
+        """
         assert self._spawner is not None, "the namespace is closed"
+        directory = cwd or Path.cwd()
         process = self._spawner.call(
             lambda: subprocess.Popen(
                 [str(word) for word in argv],
                 env={**os.environ, **(env or {})},
-                cwd=cwd,
+                cwd=directory,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,

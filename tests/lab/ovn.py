@@ -6,12 +6,14 @@ any other, with `nbctl`; the methods that name routers and switches are what sce
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.lab import routers
 from tests.lab.chassis import Chassis, Datapath
 from tests.lab.daemon import LabDaemon, finish, wait_until
 from tests.lab.namespace import Namespace
@@ -22,6 +24,7 @@ SWITCH = "ls0"
 class Ovn:
     """OVN with its first chassis, named `chassis-1`. Started by entering it, or with `start`; ends with the namespace.
 
+    It lives in the namespace's directory, so a namespace has one.
     `start_seconds`: how long the last `start` took until ovn-controller had worked off the first change.
     """
 
@@ -178,32 +181,35 @@ class Ovn:
 
     # Logical network.
 
-    def _address(self) -> tuple[str, str]:
-        """A MAC and an IPv4 address in 10.0.0.0/8 that this OVN has not used yet."""
+    def _address(self) -> routers.Address:
         self._addresses += 1
-        high, low = divmod(self._addresses, 250)
-        return f"02:00:00:{high >> 8:02x}:{high & 255:02x}:{low:02x}", f"10.{high >> 8}.{high & 255}.{low + 1}"
+        return routers.address(self._addresses)
 
     def add_switch(self, name: str = SWITCH) -> None:
         """A logical switch with one stateful ACL, so that its traffic is tracked."""
         self.nbctl("--may-exist", "ls-add", name, "--", "acl-add", name, "from-lport", "1000", "ip", "allow-related")
 
-    def add_host_port(self, name: str, switch: str = SWITCH) -> None:
-        """A logical port of a workload, bound to the first chassis."""
-        mac, address = self._address()
-        self.chassis.bind_port(name)
-        self.nbctl("lsp-add", switch, name, "--", "lsp-set-addresses", name, f"{mac} {address}")
+    def add_host_port(self, name: str, switch: str = SWITCH, *, chassis: Chassis | None = None) -> str:
+        """A workload's logical port, bound to a chassis (the first, unless given); its IPv4 address.
 
-    def _router_commands(self, name: str, ports: int, switch: str, chassis: str) -> list[str]:
-        commands = ["--", "lr-add", name, "--", "set", "logical_router", name, f"options:chassis={chassis}"]
-        for index in range(ports):
-            mac, address = self._address()
-            router_port, switch_port = f"{name}-p{index}", f"{switch}-{name}-p{index}"
-            commands += ["--", "lrp-add", name, router_port, mac, f"{address}/8"]
-            commands += ["--", "lsp-add", switch, switch_port, "--", "lsp-set-type", switch_port, "router"]
-            commands += ["--", "lsp-set-addresses", switch_port, "router"]
-            commands += ["--", "lsp-set-options", switch_port, f"router-port={router_port}"]
-        return commands
+        On the `netdev` datapath a host is behind it, see `tests.lab.host`.
+        """
+        mac, ip = self._address()
+        (chassis or self.chassis).bind_port(name, mac, f"{ip}/8")
+        self.nbctl(
+            "--may-exist",
+            "ls-add",
+            switch,
+            "--",
+            "lsp-add",
+            switch,
+            name,
+            "--",
+            "lsp-set-addresses",
+            name,
+            f"{mac} {ip}",
+        )
+        return ip
 
     def add_router(self, name: str, ports: int = 1, *, switch: str = SWITCH, chassis: str = "chassis-1") -> None:
         """A gateway router bound to a chassis, so that it is local there and has zones; in one transaction."""
@@ -215,25 +221,13 @@ class Ovn:
         """Many such routers in one transaction. The switch is made when missing."""
         commands = ["--may-exist", "ls-add", switch]
         for name in names:
-            commands += self._router_commands(name, ports, switch, chassis)
+            addresses = [self._address() for _ in range(ports)]
+            commands += routers.gateway_router(name, addresses, switch=switch, chassis=chassis)
         self.nbctl(*commands, timeout_s=120)
 
     def add_distributed_router(self, name: str, *, chassis: str = "chassis-1") -> None:
         """A distributed router with a gateway port on a chassis, a switch of its own behind it, SNAT and one FIP."""
-        inside, outside = f"{name}-in", f"{name}-out"
-        (in_mac, _), (out_mac, _) = self._address(), self._address()
-        commands = ["lr-add", name, "--", "ls-add", inside, "--", "ls-add", outside]
-        commands += ["--", "lrp-add", name, f"{name}-to-in", in_mac, "192.168.7.1/24"]
-        commands += ["--", "lrp-add", name, f"{name}-to-out", out_mac, "172.31.0.2/24"]
-        for switch in (inside, outside):
-            port = f"{switch}-r"
-            commands += ["--", "lsp-add", switch, port, "--", "lsp-set-type", port, "router"]
-            commands += ["--", "lsp-set-addresses", port, "router"]
-            commands += ["--", "lsp-set-options", port, f"router-port={name}-to-{switch.rpartition('-')[2]}"]
-        commands += ["--", "lrp-set-gateway-chassis", f"{name}-to-out", chassis, "10"]
-        commands += ["--", "lr-nat-add", name, "snat", "172.31.0.2", "192.168.7.0/24"]
-        commands += ["--", "lr-nat-add", name, "dnat_and_snat", "172.31.0.3", "192.168.7.10"]
-        self.nbctl(*commands)
+        self.nbctl(*routers.distributed_router(name, self._address(), self._address(), chassis=chassis))
 
     def delete_router(self, name: str, switch: str = SWITCH) -> None:
         """Remove a router, and the switch's ports towards it."""
@@ -261,8 +255,10 @@ class Ovn:
 
     @property
     def has_name_keys(self) -> bool:
-        """Claims that this generation keys datapath zones by name, not by Southbound UUID."""
-        return "ovn-trixie" in self.tree.name
+        """Claims that this generation keys datapath zones by name, not by Southbound UUID: OVN 23.09 and later."""
+        match = re.search(r"^ovn-host_(\d+)\.(\d+)", (self.tree / "packages").read_text(), re.MULTILINE)
+        assert match is not None, f"no ovn-host in {self.tree}/packages"
+        return (int(match[1]), int(match[2])) >= (23, 9)
 
     def router_key(self, name: str) -> str:
         """What stands before `_dnat` and `_snat` in the router's keys; "" while the Southbound has no such router."""

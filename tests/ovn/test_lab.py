@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import uuid
 
 import pytest
 
+from tests.lab import table
 from tests.lab.daemon import wait_until
 from tests.lab.debian import SUITES, ovn_tree
+from tests.lab.host import on_host
+from tests.lab.live import LiveConnections
 from tests.lab.marks import each_datapath, each_generation
 from tests.lab.namespace import Namespace
 from tests.lab.ovn import Ovn
 
 pytestmark = pytest.mark.ovn
 
+SERVER = """
+import socket, sys
+listener = socket.create_server((sys.argv[1], 80))
+print("listening", flush=True)
+connection, _ = listener.accept()
+connection.sendall(connection.recv(99))
+"""
+CLIENT = """
+import socket, sys
+connection = socket.create_connection((sys.argv[1], 80), timeout=5)
+connection.sendall(b"hello")
+print(connection.recv(99).decode())
+"""
 DAEMONS = ("ovsdb-server", "ovs-vswitchd", "ovn-controller", "ovn-northd", "nb", "sb")
 
 
@@ -112,6 +130,34 @@ def test_a_daemon_can_be_stopped_continued_killed_and_restarted(ovn: Ovn) -> Non
     ovn.daemon("ovn-controller").restart()
     ovn.add_router("r1")
     assert ovn.router_zones("r1")
+
+
+@pytest.mark.parametrize("datapath", ["netdev"])
+@each_generation
+def test_packets_between_hosts_are_tracked_by_the_userspace_datapath(ovn: Ovn, namespace: Namespace) -> None:
+    ovn.add_switch()
+    ovn.add_host_port("vm1")
+    address = ovn.add_host_port("vm2")
+    server = namespace.popen(on_host("vm2", [sys.executable, "-c", SERVER, address]), stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"listening\n"
+    assert namespace.run(on_host("vm1", [sys.executable, "-c", CLIENT, address])).stdout == "hello\n"
+    server.stdout.close()
+    assert int(ovn.appctl("ovs-vswitchd", "dpctl/ct-get-nconns")) >= 2
+    assert table.entries(namespace) == []
+
+
+@each_generation
+def test_real_connections_live_in_the_zone_ovn_chose(ovn: Ovn, namespace: Namespace) -> None:
+    ovn.add_router("r1")
+    _, snat = ovn.router_zones("r1")
+    with LiveConnections(namespace, snat) as live:
+        # OVN's own flush goes to the dummy datapath and so cannot reach them.
+        ovn.appctl("ovs-vswitchd", "dpctl/flush-conntrack", f"zone={snat}")
+        ovn.daemon("ovn-controller").restart()
+        live.assert_all_alive()
+        table.delete_zone(namespace, snat)
+        assert len(live.broken()) == len(live.connections)
 
 
 def test_standard_paths_lead_to_this_ovn_from_inside(ovn: Ovn, namespace: Namespace) -> None:

@@ -1,0 +1,43 @@
+"""A host behind a logical port: a network namespace within the lab's own, at the far end of a veth pair."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import socket
+import struct
+from collections.abc import Sequence
+
+from tests.lab.namespace import Namespace
+
+SIOCETHTOOL = 0x8946
+ETHTOOL_STXCSUM = 0x17
+
+
+def _fill_in_checksums(interface: str) -> None:
+    """Make a veth end compute checksums itself: the userspace datapath takes an unfinished one for a broken packet."""
+    off = array.array("I", [ETHTOOL_STXCSUM, 0])
+    request = struct.pack("16sP", interface.encode(), off.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+
+
+def add_host(namespace: Namespace, name: str, mac: str, address: str) -> None:
+    """A host of this name whose `eth0` is the far end of interface `name`; `address` with prefix length."""
+    peer = f"{name}p"
+    namespace.run(["ip", "link", "add", name, "type", "veth", "peer", "name", peer])
+    namespace.call(_fill_in_checksums, peer)
+    for command in (
+        f"link set {name} up",
+        f"netns add {name}",
+        f"link set {peer} netns {name} name eth0 address {mac}",
+        f"-n {name} address add {address} dev eth0",
+        f"-n {name} link set lo up",
+        f"-n {name} link set eth0 up",
+    ):
+        namespace.run(["ip", *command.split()])
+
+
+def on_host(name: str, argv: Sequence[str]) -> list[str]:
+    """The command line, for `Namespace.run` or `popen`, that runs a program on the host."""
+    return ["ip", "netns", "exec", name, *argv]
