@@ -56,7 +56,7 @@ class ControlServer:
                 os.umask(former_umask)
         except OSError as error:
             raise UnavailableError(
-                f"cannot listen on the control socket {self._path}: {error.strerror}",
+                f"cannot listen on the control socket {self._path}: {error.strerror or error}",
                 remedy="set control.socket to a path this user may create",
             ) from error
         threading.Thread(target=self._server.serve_forever, args=(0.2,), name="control", daemon=True).start()
@@ -124,7 +124,7 @@ class _Connection(socketserver.StreamRequestHandler):
     def _reply(self, line: bytes) -> Mapping[str, object]:
         try:
             request = json.loads(line) if len(line) <= MAX_REQUEST_BYTES else None
-        except ValueError:
+        except (ValueError, RecursionError):
             request = None
         if not isinstance(request, dict):
             return {"error": "not a JSON object of at most 64 KiB on one line"}

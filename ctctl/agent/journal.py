@@ -7,6 +7,7 @@ conntrack table too.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ class Journal:
         self._path = directory / _NAME
         self._descriptor: int | None = None
         self._lines = 0
+        self._is_torn = False
 
     def open(self, now: Instant) -> tuple[Mapping[str, object], ...]:
         """Open for appending, and return the intents that no outcome followed: flushes a killed agent was sending.
@@ -81,10 +83,18 @@ class Journal:
         try:
             if self._lines >= MAX_LINES:
                 self._rewrite(self._read()[-KEPT_LINES:])
-            os.write(self._descriptor, json.dumps(line).encode() + b"\n")
+            self._write(self._descriptor, json.dumps(line).encode() + b"\n")
         except OSError as error:
             raise UnavailableError(f"cannot write the journal {self._path}: {error.strerror}") from error
         self._lines += 1
+
+    def _write(self, descriptor: int, line: bytes) -> None:
+        """Write a whole line, or raise: a full disk takes part of one, and what follows must not be lost with it."""
+        data = b"\n" + line if self._is_torn else line
+        self._is_torn = True
+        if os.write(descriptor, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._is_torn = False
 
     def _read(self) -> list[Mapping[str, object]]:
         if not self._path.exists():
@@ -93,8 +103,8 @@ class Journal:
         for text in self._path.read_text(errors="replace").splitlines():
             try:
                 line = json.loads(text)
-            except ValueError:
-                continue  # the last line of a killed writer may be torn
+            except (ValueError, RecursionError):
+                continue  # a killed writer, or a full disk, leaves a torn line
             if isinstance(line, dict):
                 found.append(line)
         return found
@@ -106,6 +116,7 @@ class Journal:
         self.close()
         self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._lines = len(lines)
+        self._is_torn = False
 
 
 def _described(order: FlushOrder) -> dict[str, object]:
@@ -121,12 +132,13 @@ def _described(order: FlushOrder) -> dict[str, object]:
 
 def _interrupted(lines: list[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
     """Intents of the last agent without an outcome. Order numbers start anew with each agent's `start` line."""
-    waiting: dict[object, Mapping[str, object]] = {}
+    waiting: dict[int, Mapping[str, object]] = {}
     for line in lines:
-        if "intent" in line:
-            waiting[line["intent"]] = line
-        elif "outcome" in line:
-            waiting.pop(line["outcome"], None)
+        intent, outcome = line.get("intent"), line.get("outcome")
+        if isinstance(intent, int):
+            waiting[intent] = line
+        elif isinstance(outcome, int):
+            waiting.pop(outcome, None)
         elif "start" in line:
             waiting.clear()
     return tuple(waiting.values())

@@ -184,8 +184,12 @@ class Agent:
             self._loop.narrator.note(f"the command line cannot reach this agent: {error}", clock.now(), is_warning=True)
 
     def _set_paused(self, *, is_paused: bool) -> None:
-        state_files.set_paused(self._state_dir, is_paused=is_paused)
-        self._report(PauseChanged(is_paused=is_paused))
+        if is_paused:
+            self._report(PauseChanged(is_paused=True))  # first: what stops flushes must not depend on a disk
+            state_files.set_paused(self._state_dir, is_paused=True)
+        else:
+            state_files.set_paused(self._state_dir, is_paused=False)
+            self._report(PauseChanged(is_paused=False))
 
     def _thread(self, name: str, part: _Running) -> threading.Thread:
         return threading.Thread(target=self._guarded, args=(name, part.run), name=name, daemon=True)

@@ -205,14 +205,14 @@ class ControlLoop:
         self._narrate(event, now)
         actions = self._planner.handle(event, now)
         self._tally(event)
+        if isinstance(event, PolicyChanged | FlusherLockChanged | PauseChanged):
+            self._set_clearance()  # before an order that this very event let go reaches the executor
         if actions or isinstance(event, LocalViewRead | OvnViewRead | CountFinished):
             self._effects.keep(self._planner.keep())
         for action in actions:
             self._carry_out(action, now)
         if isinstance(event, LocalViewRead):
             self._effects.set_southbound(event.view.ovn_remote)
-        if isinstance(event, PolicyChanged | FlusherLockChanged | PauseChanged):
-            self._set_clearance()
         if isinstance(event, LocalViewRead | OvnViewRead | CountFinished):
             facts = self._planner.facts
             self._zones = rows(facts.zone_map, facts.count, facts.local)
@@ -299,8 +299,8 @@ class ControlLoop:
             case CountFailed(reason, _, _):
                 self._ledger.count_failed(reason)
                 self._effects.probe()
-            case DaemonSeen(view) if view.unanswered_since is None and view.last_round_trip_s is not None:
-                self._ledger.probed(view.daemon, view.last_round_trip_s)
+            case DaemonSeen(view):
+                self._ledger.probed(view)
             case PolicyChanged(policy):
                 self._ledger.enable(policy)
             case _:

@@ -27,7 +27,8 @@ FOLLOW_INTERVAL_S: Final = 0.5
 def events(follow: bool, output: str, config: Path | None) -> int:
     """Show what the agent saw and did."""
     socket = Path(settings_from(config).control.socket)
-    found = _after(socket, 0)
+    last = 0
+    found = _after(socket, last)
     if output == Output.JSON and not follow:
         print_json(found)
         return ExitCode.DONE
@@ -36,7 +37,7 @@ def events(follow: bool, output: str, config: Path | None) -> int:
             click.echo(json.dumps(report) if output == Output.JSON else _line(report))
         if not follow:
             return ExitCode.DONE
-        last = cast("int", found[-1]["number"]) if found else 0
+        last = cast("int", found[-1]["number"]) if found else last
         time.sleep(FOLLOW_INTERVAL_S)
         found = _after(socket, last)
 

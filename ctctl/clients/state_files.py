@@ -11,8 +11,11 @@ _PAUSED: Final = "paused"
 
 
 def is_paused(directory: Path) -> bool:
-    """Claims that `ctctl pause` was given and not taken back, also across restarts."""
-    return (directory / _PAUSED).exists()
+    """Claims that `ctctl pause` was given and not taken back, also across restarts; so does one that cannot be read."""
+    try:
+        return (directory / _PAUSED).exists()
+    except OSError:
+        return True
 
 
 def set_paused(directory: Path, *, is_paused: bool) -> None:
@@ -29,5 +32,6 @@ def set_paused(directory: Path, *, is_paused: bool) -> None:
             marker.unlink(missing_ok=True)
     except OSError as error:
         raise UnavailableError(
-            f"cannot remember the pause in {marker}: {error.strerror}", remedy="make state.dir writable"
+            f"cannot {'remember' if is_paused else 'forget'} the pause in {marker}: {error.strerror}",
+            remedy="make state.dir writable",
         ) from error
