@@ -8,7 +8,9 @@ dropped), so a TCP connection whose entry is deleted really ends, as it does beh
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import select
 import subprocess
 import sys
@@ -41,6 +43,10 @@ table inet {name} {{
 """
 
 
+class ConversationsEndedError(Exception):
+    """The process that holds the sockets is gone, so nothing can be said about the connections."""
+
+
 @dataclass(frozen=True, slots=True)
 class LiveConnection:
     """One conversation, as its conntrack entry shows it, and the entry's serial number."""
@@ -49,7 +55,6 @@ class LiveConnection:
     serial: int
 
     def __str__(self) -> str:
-        """The way a failing test names it."""
         return f"{self.entry.proto} {self.entry.src}:{self.entry.sport} → {self.entry.dport} in zone {self.entry.zone}"
 
 
@@ -89,7 +94,11 @@ class LiveConnections:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        self.connections = [self._connection(address, proto, sport, dport) for proto, sport, dport in self._answer()]
+        try:
+            self.connections = [self._connection(address, *names) for names in self._answer()]
+        except BaseException:
+            self.stop()
+            raise
 
     def _connection(self, address: str, proto: Literal["tcp", "udp"], sport: int, dport: int) -> LiveConnection:
         entry = Entry(zone=self.zone, proto=proto, src=address, dst=address, sport=sport, dport=dport)
@@ -106,37 +115,51 @@ class LiveConnections:
             raise TimeoutError(f"the conversations in zone {self.zone} gave no answer")
         line = self._process.stdout.readline()
         if not line:
-            raise TimeoutError(f"the conversations in zone {self.zone} ended with {self._process.wait()}")
+            raise ConversationsEndedError(f"the conversations in zone {self.zone} ended with {self._process.wait()}")
         return json.loads(line)
 
     def echoes(self) -> list[int]:
-        """Messages echoed so far, in the order of `connections`."""
+        """Messages echoed so far, in the order of `connections`.
+
+        Raises:
+            ConversationsEndedError: the process that holds the sockets is gone.
+        """
         assert self._process.stdin is not None
-        self._process.stdin.write(b"\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # the answer tells why
+            os.write(self._process.stdin.fileno(), b"\n")
         answer: list[int] = self._answer()
         return answer
+
+    def _fault_of_entry(self, connection: LiveConnection) -> str | None:
+        found = table.look_up(self.namespace, connection.entry)
+        if found is None:
+            return f"{connection}: its conntrack entry is gone"
+        if found.mark != connection.serial:
+            return f"{connection}: its conntrack entry was deleted and made anew"
+        return None
 
     def broken(self) -> list[str]:
         """What is wrong with each connection that is not whole now; empty when all are.
 
         Whole is: two further messages are echoed from now on, and the entry is the one it began with.
+
+        Raises:
+            ConversationsEndedError: the process that holds the sockets is gone.
         """
-        begun = ended = self.echoes()
+        begun = echoed = self.echoes()
         deadline = time.monotonic() + ECHO_TIMEOUT_S
-        while any(now < before + 2 for before, now in zip(begun, ended, strict=True)) and time.monotonic() < deadline:
+        while True:
+            faults = [self._fault_of_entry(connection) for connection in self.connections]
+            silent = [now < before + 2 for before, now in zip(begun, echoed, strict=True)]
+            is_waited_for = (is_silent and fault is None for is_silent, fault in zip(silent, faults, strict=True))
+            if not any(is_waited_for) or time.monotonic() > deadline:
+                break
             time.sleep(0.01)
-            ended = self.echoes()
-        faults = []
-        for connection, before, now in zip(self.connections, begun, ended, strict=True):
-            found = table.look_up(self.namespace, connection.entry)
-            if found is None:
-                faults.append(f"{connection}: its conntrack entry is gone")
-            elif found.mark != connection.serial:
-                faults.append(f"{connection}: its conntrack entry was deleted and made anew")
-            elif now < before + 2:
-                faults.append(f"{connection}: {now - before} messages echoed in {ECHO_TIMEOUT_S:g} s")
-        return faults
+            echoed = self.echoes()
+        for index, connection in enumerate(self.connections):
+            if faults[index] is None and silent[index]:
+                faults[index] = f"{connection}: nothing echoed for {ECHO_TIMEOUT_S:g} s"
+        return [fault for fault in faults if fault is not None]
 
     def assert_all_alive(self) -> None:
         """Fail, naming each connection, unless every one is whole."""

@@ -38,12 +38,13 @@ START_TIMEOUT_S = 10.0
 # /proc/self is still the owner's /proc here and so names the number by which the owner knows this process.
 # SIGCHLD is ignored, and stays so over exec: the kernel then reaps every orphan in the namespace by itself.
 FIRST_PROCESS = """
+nsenter --mount=/proc/self/ns/mnt mount --make-rprivate / || exit 1
 read -r pid rest < /proc/self/stat
 mount -t proc proc /proc && mount -t tmpfs -o mode=755 tmpfs /run && mkdir -p /run/netns && ip link set lo up || exit 1
 echo "$pid"
 exec env --ignore-signal=CHLD cat > /dev/null
 """
-HOLDER = 'unshare --net --mount --pid --fork --kill-child sh -c "$1"; rm -rf -- "$2"'
+HOLDER = 'unshare --net --mount --propagation unchanged --pid --fork --kill-child sh -c "$1"; rm -rf -- "$2"'
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -59,31 +60,42 @@ def why_unavailable() -> str | None:
     missing = [program for program in ("unshare", "ip", "mount", "nft", "conntrack") if shutil.which(program) is None]
     if missing:
         return f"needs {', '.join(missing)} (see tests/lab/packages.txt)"
-    done = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, check=False)
+    done = subprocess.run(
+        ["unshare", "--net", "--mount", "--propagation", "unchanged", "--pid", "--fork", "true"],
+        capture_output=True,
+        check=False,
+    )
     return None if done.returncode == 0 else f"cannot unshare: {done.stderr.decode().strip()}"
 
 
-def _enter(namespaces: Mapping[int, int]) -> str | None:
-    """Move the calling thread into namespaces; why that failed, or None."""
+def _enter(namespaces: Mapping[int, int], root: int | None) -> str | None:
+    """Move the calling thread into namespaces, and to the directory `root` as its root; why that failed, or None."""
     # A mount namespace cannot be entered while other threads share this one's root and working directory.
     if CLONE_NEWNS in namespaces and _libc.unshare(CLONE_FS) != 0:
         return f"unshare(CLONE_FS): {os.strerror(ctypes.get_errno())}"
     for kind, descriptor in namespaces.items():
         if _libc.setns(descriptor, kind) != 0:
             return f"setns({kind:#x}): {os.strerror(ctypes.get_errno())}"
+    if root is not None:
+        # A mount namespace is entered at its root, which in a chroot is not the one that programs are to see.
+        try:
+            os.fchdir(root)
+            os.chroot(".")
+        except OSError as error:
+            return f"chroot: {error.strerror}"
     return None
 
 
 class _Thread:
     """A thread that has entered namespaces and calls there what it is asked to, one call at a time."""
 
-    def __init__(self, name: str, namespaces: Mapping[int, int]) -> None:
+    def __init__(self, name: str, namespaces: Mapping[int, int], root: int | None = None) -> None:
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, args=(dict(namespaces),), name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(dict(namespaces), root), name=name, daemon=True)
         self._thread.start()
 
-    def _run(self, namespaces: Mapping[int, int]) -> None:
-        refusal = _enter(namespaces)
+    def _run(self, namespaces: Mapping[int, int], root: int | None) -> None:
+        refusal = _enter(namespaces, root)
         while (call := self._calls.get()) is not None:
             future, function = call
             if refusal is not None:
@@ -130,7 +142,12 @@ class Namespace:
             self.pid = self._first_process()
             for kind, file in ((CLONE_NEWNET, "net"), (CLONE_NEWNS, "mnt"), (CLONE_NEWPID, "pid")):
                 self._descriptors[kind] = os.open(f"/proc/{self.pid}/ns/{file}", os.O_RDONLY | os.O_CLOEXEC)
-            self._spawner = _Thread(f"{name}-spawner", self._descriptors)
+            root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                self._spawner = _Thread(f"{name}-spawner", self._descriptors, root)
+                self._spawner.call(os.getcwd)
+            finally:
+                os.close(root)
         except BaseException:
             self.close()
             raise

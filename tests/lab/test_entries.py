@@ -117,7 +117,7 @@ def test_a_hundred_thousand_entries_are_there_within_seconds(namespace: Namespac
     took_s = time.monotonic() - begun
     assert sum(table.zone_counts(namespace).values()) == 100_000
     print(f"100,000 entries in {took_s:.2f} s")
-    assert took_s < 10
+    assert took_s < 30
 
 
 @pytest.mark.host
