@@ -95,6 +95,7 @@ def _remove_stale(path: Path) -> None:
 
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
+    request_queue_size = 64  # callers that arrive together are refused by `verify_request`, with a reason to be told
 
     def __init__(self, path: str, handlers: Mapping[str, Handler]) -> None:
         self.handlers = handlers
@@ -115,26 +116,30 @@ class _Connection(socketserver.StreamRequestHandler):
         try:
             line = self.rfile.readline(MAX_REQUEST_BYTES + 1)
             if line:
-                self.wfile.write(json.dumps(self._reply(line)).encode() + b"\n")
+                self.wfile.write(self._reply(line).encode() + b"\n")
         except OSError as error:
             _log.info("control connection dropped", why=str(error))
         finally:
             self.server.slots.release()
 
-    def _reply(self, line: bytes) -> Mapping[str, object]:
+    def _reply(self, line: bytes) -> str:
         try:
             request = json.loads(line) if len(line) <= MAX_REQUEST_BYTES else None
         except (ValueError, RecursionError):
             request = None
         if not isinstance(request, dict):
-            return {"error": "not a JSON object of at most 64 KiB on one line"}
+            return _error("not a JSON object of at most 64 KiB on one line")
         handler = self.server.handlers.get(str(request.get("command")))
         if handler is None:
-            return {"error": f"unknown command; known: {', '.join(sorted(self.server.handlers))}"}
+            return _error(f"unknown command; known: {', '.join(sorted(self.server.handlers))}")
         try:
-            return {"result": handler(request)}
+            return json.dumps({"result": handler(request)})
         except CtctlError as error:
-            return {"error": str(error)}
+            return _error(str(error))
         except Exception:  # noqa: BLE001  # the top of this connection's thread: the caller learns that, the log learns what
             _log.exception("control request failed")
-            return {"error": "the agent failed to answer; see its log"}
+            return _error("the agent failed to answer; see its log")
+
+
+def _error(text: str) -> str:
+    return json.dumps({"error": text})

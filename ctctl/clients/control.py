@@ -28,7 +28,7 @@ def ask(path: Path, request: Mapping[str, object], *, timeout_s: float) -> objec
     Raises:
         NoAgentError: there is no socket, or nobody listens on it.
         PermissionDeniedError: the socket is another user's.
-        TimedOutError: no answer in time.
+        TimedOutError: no answer in time, or too many callers wait for one already.
         AgentRefusedError: the agent's own error, as its text.
         ProtocolError: the answer is no reply.
     """
@@ -46,6 +46,8 @@ def ask(path: Path, request: Mapping[str, object], *, timeout_s: float) -> objec
         ) from error
     except TimeoutError as error:
         raise TimedOutError(f"the agent on {path} did not answer within {timeout_s:g}s") from error
+    except BlockingIOError as error:
+        raise TimedOutError(f"the agent on {path} takes no more requests", remedy="it is busy: try again") from error
     except OSError as error:
         raise UnavailableError(f"{path}: {error}") from error
     finally:
