@@ -1,4 +1,4 @@
-"""The one door to `ovs` and `ovsdbapp`: a read-only replica of chosen columns, on one connection.
+"""The one door to `ovs` and `ovsdbapp` (with `ovsdb_reception`): a read-only replica of chosen columns.
 
 A `Replica` lives as long as its connection and is thrown away with it: nothing it holds outlives a reconnect, so no
 row that vanished meanwhile can survive. It is driven from outside, step by step, so that every exception inside the
@@ -24,6 +24,7 @@ from ovs.db.idl import Idl, SchemaHelper
 from ovsdbapp.backend.ovs_idl import vlog
 from ovsdbapp.backend.ovs_idl.connection import OvsdbIdl
 
+from ctctl.clients.ovsdb_reception import Reception
 from ctctl.clients.ovsdb_remote import TlsFiles
 from ctctl.errors import CtctlError, UnavailableError
 from ctctl.model.instant import Instant
@@ -78,7 +79,18 @@ class _FollowingIdl(OvsdbIdl):  # type: ignore[misc]  # the library has no types
         self.changed_tables: set[str] = set()
         self.is_cancelled = False
         self.question: object = None  # the id of the echo request that is not answered yet
+        self.reception: Reception | None = None
         super().__init__(remote, schema, probe_interval=0, leader_only=False)
+
+    def run(self) -> bool:
+        """As in the library, which receives nothing in the step in which it completes a connection."""
+        changed = bool(super().run())
+        if self.reception is None and self._session.rpc is not None:
+            self.reception = Reception(self._session.rpc)
+        return changed
+
+    def cooperative_yield(self) -> None:
+        """Called per row for the sake of coroutines; threads take turns without."""
 
     def notify(self, event: str, row: object, updates: object = None) -> None:
         """Only marks the table: the state is taken from the rows, never from single events."""
@@ -225,14 +237,15 @@ class Replica:
                 raise self._lost(f"cannot connect to {self._address}")
         elif not session.is_connected() or session.get_seqno() != self._connection_seqno:
             raise self._lost(f"connection to {self._address} lost")
-        received = 0 if session.rpc is None else session.rpc.get_received_bytes()
+        reception = self._idl.reception
+        received = 0 if reception is None else reception.received_bytes
         has_received = received != self._received_bytes
         self._received_bytes = received
         if has_received:
             self._heard = now
         if (self.is_synced and not was_synced) or (had_question and self._idl.question is None):
             self._confirmed = self._asked
-        return has_received
+        return has_received or (reception is not None and reception.has_messages)
 
     def _listen(self) -> None:
         """Take in what the library said. A warning out of the IDL proper means that it dropped or bent an update."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import socket
+import termios
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -75,6 +78,13 @@ class Peer:
     def update(self, updates: dict[str, Any]) -> None:
         """Tell a change, as the answer to `monitor` announced."""
         self.send({"id": None, "method": "update", "params": [self.monitor_id, updates]})
+
+    def wait_until_read(self) -> None:
+        """Return once the client has taken in everything sent so far."""
+        unread = b"\1"
+        while any(unread):
+            time.sleep(0.001)
+            unread = fcntl.ioctl(self._stream, termios.TIOCOUTQ, bytes(4))
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

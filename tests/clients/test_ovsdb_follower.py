@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import queue
 import threading
@@ -44,8 +45,9 @@ class Told:
 
     def next(self, kind: type[E], timeout_s: float = 5.0) -> E:
         """The next of its kind; what comes before it is dropped."""
+        end_s = time.monotonic() + timeout_s
         while True:
-            told = self.queue.get(timeout=timeout_s)
+            told = self.queue.get(timeout=max(0.0, end_s - time.monotonic()))
             if isinstance(told, kind):
                 return told
 
@@ -300,3 +302,22 @@ def test_the_library_logs_nothing_on_its_own(server: FakeOvsdbServer, caplog: py
     finally:
         logging.getLogger().removeHandler(handler)
     assert records == []
+
+
+def test_a_character_that_arrives_in_two_pieces_is_one_character(server: FakeOvsdbServer) -> None:
+    """The library decodes what one call of its receive function read, and loses what is left of a character."""
+
+    def tell_in_pieces(peer: Peer) -> None:
+        row = {"Bridge": {ROW: {"old": bridge(a="1"), "new": bridge(zürich="2")}}}
+        message = {"id": None, "method": "update", "params": [peer.monitor_id, row]}
+        whole = json.dumps(message, ensure_ascii=False).encode()
+        middle = whole.index("ü".encode()) + 1
+        peer.send(whole[:middle])
+        peer.wait_until_read()
+        peer.send(whole[middle:])
+
+    server.after_monitor = tell_in_pieces
+    with Following(server.address) as following:
+        following.told.next(Content)
+        assert keys(following.told.next(Content)) == {"ct-zone-zürich": "2"}
+        assert following.told.reasons == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import statistics
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -269,14 +271,14 @@ def test_a_stopped_server_is_noticed_and_followed_again(one_server: OvsdbServer)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root is refused by no mode; another user is needed, and so root")
-def test_a_socket_that_refuses_names_mode_owner_and_uid_and_is_followed_once_it_allows(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
-    with open_vswitch(ovn_tree("bookworm"), tmp_path) as server:
-        server.socket.chmod(0o600)
-        script = tmp_path / "watch.py"
-        script.write_text(
+@pytest.mark.parametrize("is_the_directory", [False, True])
+def test_a_refusal_names_mode_owner_and_uid_and_ends_once_the_mode_allows(is_the_directory: bool) -> None:
+    # Another user's way to a test's own directory is closed by others of its parents.
+    with TemporaryDirectory() as directory, open_vswitch(ovn_tree("bookworm"), Path(directory)) as server:
+        closed = Path(directory) if is_the_directory else server.socket
+        Path(directory).chmod(0o755)
+        server.socket.chmod(0o666)
+        script = (
             "import os, sys\n"
             "from ctctl.clients.clock import now\n"
             "from ctctl.clients.ovsdb_reader import LocalOvsdbReader\n"
@@ -288,9 +290,11 @@ def test_a_socket_that_refuses_names_mode_owner_and_uid_and_is_followed_once_it_
             "    print(type(e).__name__, e, flush=True)\n"
             "LocalOvsdbSource(OvsSettings(db=sys.argv[1]), lambda e: print(e, flush=True), now).run()\n"
         )
+        opened = stat.S_IMODE(closed.stat().st_mode)
+        closed.chmod(0o700)
         root = Path(__file__).parents[2]
         watcher = subprocess.Popen(
-            [sys.executable, "-P", str(script), server.address],
+            [sys.executable, "-P", "-c", script, server.address],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -304,9 +308,10 @@ def test_a_socket_that_refuses_names_mode_owner_and_uid_and_is_followed_once_it_
             for expected in told[:2]:
                 line = next(lines)
                 assert line.startswith(expected)
-                for detail in (str(server.socket), "uid 65534", "srw-------", "owner 0:0", "CAP_DAC_OVERRIDE"):
+                mode = f"{closed} has mode {stat.filemode(closed.stat().st_mode)}, owner 0:0"
+                for detail in (str(server.socket), "uid 65534", mode, "CAP_DAC_OVERRIDE"):
                     assert detail in line
-            server.socket.chmod(0o666)
+            closed.chmod(opened)
             assert next(lines).startswith("LocalViewRead")
         finally:
             watcher.kill()
