@@ -1,0 +1,1 @@
+"""`make demo`: the main job, told on a private, real OVN and the real kernel's conntrack table."""

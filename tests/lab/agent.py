@@ -16,11 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from ctctl.clients.control import ask
 from tests.lab.daemon import wait_until
 from tests.lab.namespace import Namespace
 from tests.lab.ovn import Ovn
@@ -213,9 +214,11 @@ class LabAgent:
         return done.returncode, json.loads(done.stdout) if done.stdout.strip() else None
 
     def events(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """What `ctctl events` shows, oldest first; only of one kind where that is named."""
-        code, found = self.ctl("events")
-        assert code == 0, self.log()
+        """What `ctctl events` shows, oldest first; only of one kind where that is named.
+
+        Asked without a process of its own, because waiting for an event asks often.
+        """
+        found = cast("list[dict[str, Any]]", ask(self.socket, {"command": "events"}, timeout_s=10.0))
         return [event for event in found if kind in (None, event["kind"])]
 
     def wait_for_event(self, kind: str, *words: str, count: int = 1, timeout_s: float = 10.0) -> list[dict[str, Any]]:
