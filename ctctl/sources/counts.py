@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ctctl.clients import clock
 from ctctl.model.counts import CountIncompleteError, CountPass, IncompleteReason, Keep
 from ctctl.model.events import CountFailed, CountFinished
 from ctctl.model.instant import Instant
@@ -14,6 +15,9 @@ from ctctl.sources.source import Clock, Report
 
 MAX_CREDIT_S: Final = 5.0
 """Unused counting time that can be saved up: enough for a few passes in a row over a table of a million entries."""
+
+RESERVE_S: Final = 2.5
+"""Regular passes leave this much unspent, so that a verdict does not have to wait for its pass."""
 
 _RETRY_AFTER_FAILURE_S: Final = 1.0
 
@@ -44,7 +48,7 @@ class Counter(Protocol):
 
 
 class Allowance:
-    """Counting time saved up and spent: `ratio` seconds are earned per second, a pass costs what it took."""
+    """CPU time saved up and spent: `ratio` seconds are earned per second, a pass costs what it used."""
 
     def __init__(self, ratio: float, now: Instant) -> None:
         self._ratio = ratio
@@ -56,10 +60,10 @@ class Allowance:
         self._accrue(now)
         self._credit_s -= seconds
 
-    def wait_s(self, now: Instant) -> float:
-        """Seconds until the balance is positive again; 0 when it is."""
+    def wait_s(self, now: Instant, above_s: float = 0.0) -> float:
+        """Seconds until the balance is above `above_s`; 0 when it is."""
         self._accrue(now)
-        return 0.0 if self._credit_s > 0 else -self._credit_s / self._ratio
+        return 0.0 if self._credit_s > above_s else (above_s - self._credit_s) / self._ratio
 
     def _accrue(self, now: Instant) -> None:
         self._credit_s = min(MAX_CREDIT_S, self._credit_s + now.since(self._at) * self._ratio)
@@ -93,7 +97,7 @@ class CountSource:
         while not self._stop.is_set():
             self._wake.clear()
             pause_s = self._pass(allowance)
-            self._wake.wait(timeout=pause_s)
+            self._wake.wait(timeout=max(pause_s, allowance.wait_s(self._clock(), RESERVE_S)))
             self._stop.wait(timeout=allowance.wait_s(self._clock()))
 
     def stop(self) -> None:
@@ -103,16 +107,16 @@ class CountSource:
 
     def _pass(self, allowance: Allowance) -> float:
         """Count once. Returns how long to wait before the next regular pass, in seconds."""
-        started = self._clock()
+        begun_s = clock.thread_cpu_s()
         should_stop: Callable[[], bool] = self._stop.is_set
         try:
             finished = self._reader.count(should_stop, self.keep)
         except CountIncompleteError as error:
             ended = self._clock()
-            allowance.spend(ended.since(started), ended)
+            allowance.spend(clock.thread_cpu_s() - begun_s, ended)
             if error.reason is not IncompleteReason.STOPPED:
                 self._report(CountFailed(error.reason, str(error), ended))
             return max(_RETRY_AFTER_FAILURE_S, self._settings.interval_s)
-        allowance.spend(finished.duration_s, self._clock())
+        allowance.spend(clock.thread_cpu_s() - begun_s, self._clock())
         self._report(CountFinished(finished))
         return self._settings.interval_s
