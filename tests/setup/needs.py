@@ -17,13 +17,13 @@ class Need:
 
 
 _LAB: Final = "tests/lab/packages.txt"
-_FAST: Final = (_LAB,)
+_FAST: Final = (_LAB, "tests/packages.txt")
 _SLOW: Final = (*_FAST,)
 _BOTH: Final = ("bookworm", "trixie")
 
 NEEDS: Final[dict[str, Need]] = {
     "check": Need(),
-    "demo": Need((_LAB,), _BOTH),
+    "demo": Need((_LAB,), ("trixie",)),
     "test": Need(_FAST, _BOTH),
     "test-slow": Need(_SLOW, _BOTH),
     "test-fresh": Need(("tests/setup/packages.txt",)),
