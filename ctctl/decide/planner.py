@@ -109,7 +109,7 @@ class Planner:
 
     def held_since(self) -> tuple[Instant, ...]:
         """When each transiently held flush became due, oldest first."""
-        return tuple(sorted(w.assignment.visible for w in self._watches if w.held_for is not None))
+        return tuple(sorted(w.assignment.visible for w in self._watches if w.held_for is not None and not w.is_out))
 
     def is_braked(self, now: Instant) -> bool:
         """Claims that the mass-change brake holds automatic flushes now."""
@@ -208,6 +208,10 @@ class Planner:
         return actions
 
     def _flush_watch(self, watch: Watch, now: Instant) -> list[Action]:
+        mode = self.facts.policy.mode(watch.assignment.trigger)
+        if mode is Mode.OFF or (mode is Mode.VERIFY and not watch.stale):
+            watch.settle(FlushStep.OFF, "", now)  # the operator took back what it waited for
+            return []
         # Entries that are provably old may go at any time; a whole zone only before traffic may flow.
         late = None if watch.stale else self._lateness(watch.assignment, now)
         refusal = late or judge(watch.zone, watch.assignment.trigger, self._conditions(now))
@@ -216,7 +220,7 @@ class Planner:
         if self._in_flight is not None:
             return []
         order = self._order(watch)
-        watch.order_id, watch.held_for = order.order_id, None
+        watch.order_id = order.order_id
         return self._send(order, now, watch.stale)
 
     def _lateness(self, assignment: Assignment, now: Instant) -> Refusal | None:
@@ -307,7 +311,8 @@ class Planner:
                 actions.append(GiveVerdict(tuple(given)))
                 for watch in watches:
                     self._remains.note(watch)
-                self._watches = [w for w in self._watches if w not in watches]
+                    watch.is_closed = True
+        self._watches = [w for w in self._watches if not w.is_closed]
         return actions
 
     def _report_brake(self, now: Instant) -> list[Action]:
@@ -327,7 +332,8 @@ class Planner:
             is_flusher=facts.is_flusher,
             is_paused=facts.is_paused,
             is_braked=self._brake.is_on(now),
-            has_budget=self._budget.has_room(facts.policy.budget_per_minute, now),
+            # What was promised to a request by hand is spent, though not yet sent.
+            has_budget=self._budget.has_room(facts.policy.budget_per_minute - len(self._manual), now),
             is_ovn_controller_up=facts.is_up(Daemon.OVN_CONTROLLER),
             same_namespace=facts.supports(Capability.SAME_NETWORK_NAMESPACE),
             has_conntrack=facts.supports(Capability.CONNTRACK),

@@ -187,6 +187,8 @@ class RouterTracker:
         self, router_id: RouterId, router: _Router, zones: tuple[Zone, ...], former_map: ZoneMap, now: Instant
     ) -> list[Assignment]:
         found = []
+        # Noted after the loop: a number that moved from one key of the router to the other did not come back.
+        left: dict[ZoneId, Instant] = {}
         for zone in zones:
             number = zone.zone
             former = router.zones.get(zone.kind)
@@ -194,7 +196,7 @@ class RouterTracker:
                 continue
             router.zones[zone.kind] = number
             if former is not None:
-                router.lost[former] = now
+                left[former] = now
             if number in router.lost and now.since(router.lost[number]) <= FLAP_S:
                 continue
             key = self._key_seen.get((zone.key or "", number), _KeySight(now, None))
@@ -215,6 +217,7 @@ class RouterTracker:
                     router_seen=router.seen if router.is_new else None,
                 )
             )
+        router.lost |= left
         return found
 
     def _forget(self, now: Instant) -> None:

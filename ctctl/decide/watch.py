@@ -46,6 +46,7 @@ class Watch:
     `since`: the pass that decides must have started at or after it. `baseline`: its zone before it was assigned.
     `stale`: the entries to delete, empty for the whole zone. `order_id`: of the flush that is out. `held_for`: the
     transient reason last reported; `not_before_s`: boot time before which a held flush is not tried again.
+    `is_closed`: its verdict was given away.
     """
 
     assignment: Assignment
@@ -61,6 +62,7 @@ class Watch:
     held_for: Reason | None = None
     not_before_s: float = 0.0
     is_count_asked: bool = False
+    is_closed: bool = False
     verdict: ZoneVerdict | None = None
 
     @classmethod
@@ -74,9 +76,14 @@ class Watch:
         """The assigned zone."""
         return self.assignment.zone.zone
 
+    @property
+    def is_out(self) -> bool:
+        """Claims that its flush was ordered and has not come back."""
+        return self.order_id is not None
+
     def wants_flush(self, now: Instant) -> bool:
         """Claims that something is to be ordered now."""
-        return self.stage is Stage.FLUSHING and self.order_id is None and now.boot_s >= self.not_before_s
+        return self.stage is Stage.FLUSHING and not self.is_out and now.boot_s >= self.not_before_s
 
     def settle(self, flush: FlushStep, detail: str, now: Instant) -> None:
         """The flush is done, refused or failed for good: nothing more will be sent for this assignment."""

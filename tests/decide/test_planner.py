@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from ctctl.decide.watch import Watch
 from ctctl.model.actions import CountNow, GiveVerdict
 from ctctl.model.capability import Capability, Probe
 from ctctl.model.counts import CountMethod
@@ -522,3 +523,76 @@ def test_a_manual_flush_is_not_stopped_by_the_brake_or_a_dead_controller() -> No
     world.actions.clear()
     world.ask_flush(12)
     assert world.flushed == [12]
+
+
+def test_a_manual_request_cannot_spend_more_than_the_budget() -> None:
+    world = World(dataclasses.replace(ALWAYS, budget_per_minute=3)).start()
+    world.keys = {f"port-{zone}": str(zone) for zone in range(20, 30)}
+    world.show_map()
+    world.ask_flush(*range(20, 30))
+    assert world.finish_all_flushes() == 3
+    assert world.holds == [(zone, "over_budget") for zone in range(23, 30)]
+
+
+def test_what_waits_for_a_manual_request_counts_against_the_budget_of_automatic_flushes() -> None:
+    world = World(dataclasses.replace(ALWAYS, budget_per_minute=2, max_lateness_s=600)).start()
+    world.keys = {"port-20": "20", "port-21": "21"}
+    world.show_map()
+    world.ask_flush(20, 21)
+    world.create_router("r1", 12, 13)
+    world.finish_all_flushes()
+    assert world.flushed == [20, 21]
+    world.pass_time(61)
+    world.finish_all_flushes()
+    assert world.flushed == [20, 21, 12, 13]
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.VERIFY])
+def test_a_mode_that_is_tightened_stops_flushes_that_have_not_been_ordered_yet(mode: Mode) -> None:
+    world = always()
+    world.tell(PauseChanged(is_paused=True))
+    world.create_router("r1", 12, 13)
+    world.tell(PolicyChanged(policy(router_created=mode)))
+    world.tell(PauseChanged(is_paused=False))
+    world.pass_time(0.1)
+    world.count({})
+    assert world.flushed == []
+    assert world.verdicts == [("r1", 12, "empty", "off"), ("r1", 13, "empty", "off")]
+
+
+def test_an_order_that_is_refused_again_and_again_is_reported_once() -> None:
+    world = always()
+    world.create_router("r1", 12, 13)
+    world.finish_all_flushes()
+    world.create_router("r2", 14, 15)
+    for _ in range(10):
+        if world.planner.in_flight is not None:
+            zone = world.planner.in_flight.zone
+            world.finish_flush(FlushRefusal(zone, Reason.MAP_NOT_FRESH, "slow"))
+        world.pass_time(0.25)
+    assert sorted(world.holds) == [(14, "map_not_fresh"), (15, "map_not_fresh")]
+
+
+def test_two_zones_of_a_router_that_change_places_are_both_renumbered() -> None:
+    world = World(policy(renumbered=Mode.ALWAYS)).start()
+    world.create_router("r1", 12, 13)
+    world.pass_time(0.1)
+    world.count({})
+    world.keys = {"r1_dnat": "13", "r1_snat": "12"}
+    world.show_map()
+    world.finish_all_flushes()
+    assert sorted(world.flushed) == [12, 13]
+    assert world.changes[-1] == ("r1", "renumbered")
+
+
+def test_giving_many_verdicts_compares_no_assignment_with_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(dataclasses.replace(policy(), mass_change=10_000)).start()
+    for number in range(100):
+        world.routers[f"r{number}"] = router_datapath(f"r{number}")
+        world.keys |= {f"r{number}_dnat": str(2 * number + 1), f"r{number}_snat": str(2 * number + 2)}
+    world.show_ovn()
+    world.show_map()
+    world.pass_time(0.1)
+    monkeypatch.setattr(Watch, "__eq__", lambda *both: pytest.fail("quadratic"))
+    world.count({})
+    assert len(world.verdicts) == 200
