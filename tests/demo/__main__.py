@@ -1,7 +1,8 @@
 """Runs the scenes; exits with 0 only if every promise was kept.
 
 Needs root, network namespaces and the lab's OVN; `make demo` sees to all of it. KEEP=1 leaves everything running
-until Ctrl-C and prints where it is. DEMO_OVN chooses the generation: bookworm (23.03) or trixie (25.03). DEMO_SVG=FILE saves a picture of it.
+until Ctrl-C and prints where it is. DEMO_OVN chooses the generation: bookworm (23.03) or trixie (25.03).
+DEMO_SVG=FILE saves a picture.
 """
 
 from __future__ import annotations
