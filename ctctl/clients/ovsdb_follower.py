@@ -21,9 +21,10 @@ from ctctl.clients.deadline import Deadline
 from ctctl.clients.ovsdb_connection import ConnectionLostError, OvsdbConnection, fetch_schema
 from ctctl.clients.ovsdb_idl import Replica, ReplicaFaultError
 from ctctl.clients.ovsdb_remote import Remote, TlsFiles, socket_inode
-from ctctl.errors import CtctlError, TimedOutError
+from ctctl.clients.ovsdb_session import LOOK_AROUND_S, Content, ReplicaSession, Timing
+from ctctl.errors import CtctlError
 from ctctl.model.instant import Instant
-from ctctl.wire.ovsdb import Row, Select
+from ctctl.wire.ovsdb import Select
 
 CPU_RATIO: Final = 0.05
 """Attempts to connect, each with a whole replica to build, may cost this share of one processor."""
@@ -33,7 +34,6 @@ STABLE_S: Final = 60.0
 
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 300.0
-_LOOK_AROUND_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +46,12 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """How often the server is asked for a sign of life, and how long it may owe one, in seconds.
-
-    A connection that is dead without saying so is noticed within `ask_interval_s + answer_timeout_s`.
-    `longest_pause_s` bounds the growing pause between attempts, before the bound on their cost.
-    """
-
-    ask_interval_s: float
-    answer_timeout_s: float
-    longest_pause_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Remotes:
     """Where the database is now. Without any, `why` says what is missing, and whether that is how it should be."""
 
     remotes: tuple[Remote, ...]
     why: str = ""
     is_configured: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """All rows of the wanted tables, each with its `_uuid`.
-
-    Everything committed before `confirmed` is in them. `session` grows by one with each new replica.
-    """
-
-    tables: Mapping[str, Sequence[Row]]
-    confirmed: Instant
-    session: int
 
 
 class Listener(Protocol):
@@ -135,7 +110,7 @@ class OvsdbFollower:
             choice = self._find_remotes()
             if not choice.remotes:
                 self._tell(choice.why, is_configured=choice.is_configured)
-                self._pause(_LOOK_AROUND_S)
+                self._pause(LOOK_AROUND_S)
                 continue
             started = self._clock()
             cpu_started_s = time.thread_time()
@@ -190,46 +165,28 @@ class OvsdbFollower:
             # The library looks up no names, and this address has just answered.
             address = connection.peer_address()
         replica = Replica(address, schema, self._wanted.selects, self._wanted.optional, self._tls, self._clock)
+        session = ReplicaSession(
+            replica, self._session + 1, self._timing, self._clock, self._read, self._listener.content_confirmed
+        )
         try:
-            self._drive(replica, remote, choice, inode)
+            self._drive(session, remote, choice, inode)
         finally:
             replica.close()
 
-    def _drive(self, replica: Replica, remote: Remote, choice: Remotes, inode: tuple[int, int] | None) -> None:
-        tables: dict[str, Sequence[Row]] = {}
-        confirmed: Instant | None = None
-        checked = self._clock()
+    def _drive(self, session: ReplicaSession, remote: Remote, choice: Remotes, inode: tuple[int, int] | None) -> None:
+        checked_s = time.monotonic()
         while not self._is_stopped.is_set():
-            replica.step(self._wait_s(replica), self._wake_fd)
-            is_woken = self._drain_wake_fd()
-            now = self._clock()
-            if replica.silence_s(now) > self._timing.answer_timeout_s:
-                raise TimedOutError(f"{remote} sent nothing for {self._timing.answer_timeout_s:g} s although asked")
-            if replica.confirmed is not None:
-                changed = replica.take_changed()
-                if changed:
-                    self._session += 0 if tables else 1
-                    tables |= {table: replica.rows(table) for table in changed}
-                    self._read(Content(dict(tables), replica.confirmed, self._session))
-                if replica.confirmed != confirmed:
-                    confirmed = replica.confirmed
-                    self._listener.content_confirmed(confirmed)
-                soon_s = self._timing.ask_interval_s / (5 if changed else 1)
-                if now.since(replica.asked) >= soon_s:
-                    replica.ask()
-            if is_woken or now.since(checked) >= _LOOK_AROUND_S:
-                checked = now
-                if self._find_remotes() != choice:
-                    return
-                if (found := socket_inode(remote)) is not None and found != inode:
-                    raise ConnectionLostError(f"{remote} was re-created by another server")
-
-    def _wait_s(self, replica: Replica) -> float:
-        """How long nothing need be done unless the server sends something, in seconds."""
-        due_s = self._timing.ask_interval_s - self._clock().since(replica.asked)
-        return min(max(due_s, 0.0), _LOOK_AROUND_S) if replica.is_idle else _LOOK_AROUND_S / 2
+            session.turn(self._wake_fd)
+            if not self._drain_wake_fd() and time.monotonic() - checked_s < LOOK_AROUND_S:
+                continue
+            checked_s = time.monotonic()
+            if self._find_remotes() != choice:
+                return
+            if (found := socket_inode(remote)) is not None and found != inode:
+                raise ConnectionLostError(f"{remote} was re-created by another server")
 
     def _read(self, content: Content) -> None:
+        self._session = content.session
         self._refusals.clear()
         self._told.clear()
         self._listener.content_read(content)

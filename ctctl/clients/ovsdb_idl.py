@@ -1,4 +1,4 @@
-"""The one door to `ovs` and `ovsdbapp` (with `ovsdb_reception`): a read-only replica of chosen columns.
+"""The one door to `ovs` and `ovsdbapp` (with its two helpers): a read-only replica of chosen columns.
 
 A `Replica` lives as long as its connection and is thrown away with it: nothing it holds outlives a reconnect, so no
 row that vanished meanwhile can survive. It is driven from outside, step by step, so that every exception inside the
@@ -9,10 +9,7 @@ It never opens a transaction.
 from __future__ import annotations
 
 import json
-import logging
-import threading
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -21,9 +18,9 @@ import ovs.jsonrpc
 import ovs.poller
 import ovs.stream
 from ovs.db.idl import Idl, SchemaHelper
-from ovsdbapp.backend.ovs_idl import vlog
 from ovsdbapp.backend.ovs_idl.connection import OvsdbIdl
 
+from ctctl.clients import ovsdb_library_log as library_log
 from ctctl.clients.ovsdb_reception import Reception
 from ctctl.clients.ovsdb_remote import TlsFiles
 from ctctl.errors import CtctlError, UnavailableError
@@ -43,40 +40,11 @@ class ReplicaLostError(UnavailableError):
     """The connection ended, or the server stopped answering: the replica no longer follows the database."""
 
 
-class _Overheard(logging.Handler):
-    """Keeps what the ovs library says, which it says nowhere else, per thread; hands on nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self._said: dict[int, deque[tuple[int, str, str]]] = {}
-
-    def emit(self, record: logging.LogRecord) -> None:
-        said = self._said.setdefault(record.thread or 0, deque(maxlen=16))
-        said.append((record.levelno, record.filename, record.getMessage()))
-
-    def take(self) -> list[tuple[int, str, str]]:
-        """(level, source file, text) said in this thread since the last call, oldest first."""
-        said = self._said.pop(threading.get_ident(), None)
-        return [] if said is None else list(said)
-
-
-_overheard: Final = _Overheard()
-
-
-def _listen_to_library() -> None:
-    vlog.use_python_logger(max_level=vlog.INFO)
-    logger = logging.getLogger(vlog.__name__)
-    logger.propagate = False
-    logger.setLevel(logging.INFO)
-    if _overheard not in logger.handlers:
-        logger.addHandler(_overheard)
-
-
 class _FollowingIdl(OvsdbIdl):  # type: ignore[misc]  # the library has no types
     """The IDL with three ears: for changed tables, for answers to our own questions, and for errors it would hide."""
 
     def __init__(self, remote: str, schema: SchemaHelper) -> None:
-        self.changed_tables: set[str] = set()
+        self.changed_rows: dict[str, set[uuid.UUID]] = {}
         self.is_cancelled = False
         self.question: object = None  # the id of the echo request that is not answered yet
         self.reception: Reception | None = None
@@ -93,9 +61,10 @@ class _FollowingIdl(OvsdbIdl):  # type: ignore[misc]  # the library has no types
         """Called per row for the sake of coroutines; threads take turns without."""
 
     def notify(self, event: str, row: object, updates: object = None) -> None:
-        """Only marks the table: the state is taken from the rows, never from single events."""
+        """Only marks the row: the state is taken from the rows, never from single events."""
         del event, updates
-        self.changed_tables.add(row._table.name)  # type: ignore[attr-defined]  # noqa: SLF001 - no public name
+        table: str = row._table.name  # type: ignore[attr-defined]  # noqa: SLF001 - no public name
+        self.changed_rows.setdefault(table, set()).add(row.uuid)  # type: ignore[attr-defined]
 
     def ask(self) -> None:
         """Send an echo request; `question` is None again once it is answered."""
@@ -146,8 +115,7 @@ class Replica:
         Raises:
             UnavailableError: the schema lacks a table or column that is needed.
         """
-        _listen_to_library()
-        _overheard.take()
+        library_log.open()
         if tls is not None:
             # Process-wide in the library; there is one set of OVN TLS files. Read anew for each connection.
             ovs.stream.Stream.ssl_set_private_key_file(tls.key)
@@ -155,10 +123,11 @@ class Replica:
             ovs.stream.Stream.ssl_set_ca_cert_file(tls.ca)
         self._address = address
         self._clock = clock
-        self._idl = _FollowingIdl(address, _narrowed(schema, selects, optional))
+        self._idl = _open(address, _narrowed(schema, selects, optional))
         self._connection_seqno: int | None = None
         self._seen_seqno = 0
         self._row_counts: dict[str, int] = {}
+        self._plain_rows: dict[str, dict[uuid.UUID, Row]] = {table: {} for table in self._idl.tables}
         self._asked: Instant = clock()
         self._confirmed: Instant | None = None
         self._heard: Instant = self._asked
@@ -249,12 +218,12 @@ class Replica:
 
     def _listen(self) -> None:
         """Take in what the library said. A warning out of the IDL proper means that it dropped or bent an update."""
-        for level, file, text in _overheard.take():
-            is_from_idl = file == "idl.py"
-            if is_from_idl and level >= logging.WARNING:
-                raise ReplicaFaultError(f"the IDL warned: {text}")
+        for said in library_log.take():
+            is_from_idl = said.file == "idl.py"
+            if is_from_idl and said.is_warning:
+                raise ReplicaFaultError(f"the IDL warned: {said.text}")
             if is_from_idl or not self._last_words:
-                self._last_words = text.removeprefix(f"{self._address}: ")
+                self._last_words = said.text.removeprefix(f"{self._address}: ")
 
     def _lost(self, what: str) -> ReplicaLostError:
         """An error with the library's own reason, if it gave one."""
@@ -263,8 +232,12 @@ class Replica:
 
     def take_changed(self) -> frozenset[str]:
         """The tables whose rows changed since the last call; every table after the first synchronisation."""
-        changed = set(self._idl.changed_tables)
-        self._idl.changed_tables.clear()
+        changed = {table for table, rows in self._idl.changed_rows.items() if rows}
+        for table in changed:
+            known = self._plain_rows[table]
+            for row in self._idl.changed_rows[table]:
+                known.pop(row, None)
+            self._idl.changed_rows[table].clear()
         for name, table in self._idl.tables.items():
             # A new row with nothing but default values causes no notification.
             if self._row_counts.get(name) != len(table.rows):
@@ -273,13 +246,24 @@ class Replica:
         return frozenset(changed)
 
     def rows(self, table: str) -> list[Row]:
-        """The table's rows with their `_uuid`, as plain values."""
-        return [dict(_columns(row)) for row in self._idl.tables[table].rows.values()]
+        """The table's rows with their `_uuid`, as plain values. A row that did not change is the same object again."""
+        known = self._plain_rows[table]
+        rows = self._idl.tables[table].rows
+        plain = {key: known[key] if key in known else dict(_columns(rows[key])) for key in rows}
+        self._plain_rows[table] = plain
+        return list(plain.values())
 
     def close(self) -> None:
         """Close the connection."""
         self._idl.close()
-        _overheard.take()
+        library_log.take()
+
+
+def _open(address: str, schema: SchemaHelper) -> _FollowingIdl:
+    try:
+        return _FollowingIdl(address, schema)
+    except ovs.db.error.Error as e:
+        raise UnavailableError(f"{address} has a schema that cannot be used: {e}") from e
 
 
 def _narrowed(

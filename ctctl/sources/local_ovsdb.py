@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ctctl.clients.ovsdb_follower import Content, OvsdbFollower, Remotes, Timing, Wanted
+from ctctl.clients.ovsdb_follower import OvsdbFollower, Remotes, Wanted
 from ctctl.clients.ovsdb_remote import parse_remotes
+from ctctl.clients.ovsdb_session import Content, Timing
 from ctctl.errors import UnavailableError
 from ctctl.model.events import DatabaseConfirmed, DatabaseLost, LocalViewRead
 from ctctl.model.instant import Instant

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from ctctl.clients.ovsdb_follower import Content, OvsdbFollower, Remotes, Timing, Wanted
+from ctctl.clients.ovsdb_follower import OvsdbFollower, Remotes, Wanted
 from ctctl.clients.ovsdb_remote import TlsFiles, parse_remotes
+from ctctl.clients.ovsdb_session import Content, Timing
 from ctctl.errors import UnavailableError
 from ctctl.model.events import DatabaseConfirmed, DatabaseLost, OvnViewRead
 from ctctl.model.instant import Instant

@@ -15,8 +15,9 @@ import pytest
 
 from ctctl.clients import ovsdb_idl
 from ctctl.clients.clock import now
-from ctctl.clients.ovsdb_follower import CPU_RATIO, Content, OvsdbFollower, Remotes, Timing, Wanted
+from ctctl.clients.ovsdb_follower import CPU_RATIO, OvsdbFollower, Remotes, Wanted
 from ctctl.clients.ovsdb_remote import parse_remotes
+from ctctl.clients.ovsdb_session import Content, Timing
 from ctctl.model.instant import Instant
 from ctctl.wire.local_view import LOCAL_SELECTS
 from tests.clients.fake_ovsdb_server import HANG_UP, ROW, SCHEMA, SILENCE, FakeOvsdbServer, Peer, bridge, well_behaved
@@ -241,6 +242,13 @@ def test_a_schema_without_what_is_needed_is_told(server: FakeOvsdbServer) -> Non
     server.answer = lambda method, params: {**SCHEMA, "tables": tables} if method == "get_schema" else HANG_UP
     with Following(server.address) as following:
         assert "has no Interface with external_ids" in following.told.next(str)
+
+
+def test_a_schema_that_is_broken_is_told(server: FakeOvsdbServer) -> None:
+    bad = {**SCHEMA, "tables": {**SCHEMA["tables"], "Interface": {"columns": {"external_ids": {"type": "colour"}}}}}
+    server.answer = lambda method, params: bad if method == "get_schema" else HANG_UP
+    with Following(server.address) as following:
+        assert "a schema that cannot be used" in following.told.next(str)
 
 
 def test_one_reason_is_told_once_however_often_it_is_tried(server: FakeOvsdbServer) -> None:

@@ -442,7 +442,7 @@ def test_ten_thousand_datapaths_are_followed(one_southbound: OvsdbServer) -> Non
         add_router(one_southbound, "late")
         before = time.monotonic()
         at, _ = recorder.wait(lambda e: isinstance(e, OvnViewRead) and len(e.view.routers) == 10_001, after=mark)
-        assert at - before < 1.0
+        assert at - before < 2.0
 
 
 def test_confirmations_keep_coming_and_threads_end(one_southbound: OvsdbServer) -> None:

@@ -9,7 +9,7 @@ import structlog
 from structlog.testing import LogCapture
 
 from ctctl.clients.clock import now
-from ctctl.clients.ovsdb_follower import Content
+from ctctl.clients.ovsdb_session import Content
 from ctctl.model.events import DatabaseConfirmed, DatabaseLost, Event, LocalViewRead
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase
