@@ -24,6 +24,9 @@ MAIN: Final = "main"
 
 REMEMBERED_SETUPS_S: Final = 600.0
 
+NEAR_S: Final = 1.0
+"""A zone's key becomes visible up to this long after the flush that held vswitchd up."""
+
 THREADS: Final[Mapping[Daemon, tuple[DaemonThread, ...]]] = {
     Daemon.VSWITCHD: tuple(DaemonThread),
     Daemon.OVN_CONTROLLER: (DaemonThread.MAIN, DaemonThread.OTHER),
@@ -204,9 +207,9 @@ class StallTracker:
 
     def _routers_between(self, started: Instant, ended: Instant) -> tuple[str, ...]:
         found: set[str] = set()
-        until = ended
+        until = Instant(float("inf"), float("inf"))
         for since, routers in reversed(self._setups):
-            if since.boot_s <= ended.boot_s and until.boot_s >= started.boot_s:
+            if since.boot_s <= ended.boot_s + NEAR_S and until.boot_s >= started.boot_s:
                 found |= routers
             until = since
         return tuple(sorted(found))

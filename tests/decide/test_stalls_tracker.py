@@ -272,12 +272,24 @@ def test_routers_set_up_at_another_time_are_not_named(script: Script) -> None:
     script.pass_until(5.0)
     script.routers = set()
     script.pass_until(6.0)
+    script.routers = set()
+    script.pass_until(9.55)
     script.routers = {"late"}
-    script.pass_until(9.0)
+    script.pass_until(9.6)
     script.polled(8.5, 4000, 10, 10)
     script.pass_until(20.0)
     assert script.ended[0].routers == ("during",)
     assert script.tracker.tallies.near_router_change == 1
+
+
+def test_a_router_whose_zones_appear_right_after_the_stall_is_named(script: Script) -> None:
+    script.polled(8.5, 4000, 10, 10)
+    script.routers = {"arrived"}
+    script.pass_until(9.4)
+    script.routers = set()
+    script.pass_until(9.5)
+    script.pass_until(20.0)
+    assert script.ended[0].routers == ("arrived",)
 
 
 def test_a_stall_with_no_router_near_counts_as_none(script: Script) -> None:
