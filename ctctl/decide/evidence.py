@@ -21,8 +21,10 @@ from ctctl.model.zone import ZoneMap
 START_MARGIN_S: Final = 2.0
 """A start timestamp counts as old when it precedes the cutoff by at least this much."""
 
-EXPIRY_TOLERANCE_S: Final = 1.0
-"""The kernel tells timeouts in whole seconds; an expiry instant within this of the former one has not moved."""
+EXPIRY_TOLERANCE_S: Final = 1.25
+"""An expiry instant within this of the former one has not moved: the kernel tells timeouts in whole seconds, and some
+time passes between its answer and the look at the clock.
+"""
 
 BASELINE_MARGIN_S: Final = 2.5
 """A baseline ends at least this long before the cutoff. A shorter gap could not tell an idle entry from one that was
