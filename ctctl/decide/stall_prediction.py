@@ -60,7 +60,7 @@ def leading_numbers(version: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
-def zones_per_router(zones_assigned: Iterable[int]) -> float:
+def zones_per_router(zones_assigned: Iterable[float]) -> float:
     """The median over the routers created here so far of how many zones each brought, else four."""
     numbers = list(zones_assigned)
     return float(median(numbers)) if numbers else DEFAULT_ZONES_PER_ROUTER
