@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from ctctl.decide.watch import Watch
-from ctctl.model.actions import CountNow, GiveVerdict
+from ctctl.model.actions import CountNow, DeleteEntries, GiveVerdict
 from ctctl.model.capability import Capability, Probe
+from ctctl.model.conntrack import Sighting
 from ctctl.model.counts import CountMethod
 from ctctl.model.daemon import Daemon, DaemonView
 from ctctl.model.events import (
@@ -19,10 +20,11 @@ from ctctl.model.events import (
     PolicyChanged,
     Probed,
 )
-from ctctl.model.flush import FailureReason, FlushFailure, FlushRefusal, Mode, Reason, Switch
-from ctctl.model.ids import flushable_zone_id
+from ctctl.model.flush import FailureReason, FlushFailure, FlushRefusal, FlushResult, Mode, Reason, Strategy, Switch
+from ctctl.model.ids import ZoneId, flushable_zone_id
 from ctctl.model.ovn import OvnDatabase
 from ctctl.model.ovs import DatapathType
+from ctctl.model.policy import FlushPolicy
 from tests.decide.world import World, policy, router_datapath, switch_datapath
 
 ALWAYS = policy(router_created=Mode.ALWAYS)
@@ -596,3 +598,100 @@ def test_giving_many_verdicts_compares_no_assignment_with_another(monkeypatch: p
     monkeypatch.setattr(Watch, "__eq__", lambda *both: pytest.fail("quadratic"))
     world.count({})
     assert len(world.verdicts) == 200
+
+
+def sighted(zone: int, number: int, expires_s: float) -> Sighting:
+    return Sighting(ZoneId(zone), 2, b"tuple%d" % number, number, expires_s, None)
+
+
+def haunted(world: World, *, entries: int = 3) -> tuple[Sighting, ...]:
+    """Zone 12 has no owner and holds idle entries, seen by a pass well before a router gets it."""
+    old = tuple(sighted(12, number, 9000.0) for number in range(entries))
+    world.count({12: entries})
+    world.pass_time(1)
+    world.count({12: entries}, sightings=old)
+    world.pass_time(20)
+    world.show_ovn()
+    world.show_map()
+    return old
+
+
+def test_entries_of_a_former_owner_are_found_deleted_one_by_one_and_told_in_the_verdict() -> None:
+    world = World().start()
+    old = haunted(world)
+    world.pass_time(1)
+    world.create_router("r1", 12, 13)
+    world.pass_time(0.1)
+    young = sighted(12, 99, 4000.0)
+    (action,) = [a for a in world.count({12: 4}, sightings=(*old, young)) if isinstance(a, DeleteEntries)]
+    assert action.entries == old
+    assert action.order.key == "r1_dnat"
+    world.finish_flush(FlushResult(flushable_zone_id(12), Strategy.ENTRY_DELETE, 0.001, 3))
+    assert world.verdicts == [("r1", 12, "stale", "done"), ("r1", 13, "empty", "not-needed")]
+    assert world.flushed == []
+
+
+def test_stale_entries_stay_visible_until_a_pass_shows_that_they_are_gone() -> None:
+    world = World().start()
+    old = haunted(world)
+    world.create_router("r1", 12, 13)
+    world.pass_time(0.1)
+    world.count({12: 3}, sightings=old)
+    world.finish_flush(FlushResult(flushable_zone_id(12), Strategy.ENTRY_DELETE, 0.001, 2))
+    assert world.planner.stale_entries == {12: 3}
+    world.pass_time(1)
+    world.count({12: 1}, sightings=old[:1])
+    assert world.planner.stale_entries == {12: 1}
+    assert world.planner.in_flight is None, "one attempt per assignment"
+    world.pass_time(1)
+    world.count({})
+    assert world.planner.stale_entries == {}
+
+
+@pytest.mark.parametrize("switch", [Switch.OBSERVE, Switch.DRY_RUN])
+def test_where_nothing_may_be_deleted_stale_entries_are_reported_and_held(switch: Switch) -> None:
+    world = World(dataclasses.replace(FlushPolicy(), switch=switch)).start()
+    old = haunted(world)
+    world.create_router("r1", 12, 13)
+    world.pass_time(0.1)
+    world.count({12: 3}, sightings=old)
+    assert world.holds == [(12, switch.value)]
+    assert world.verdicts[0] == ("r1", 12, "stale", "held")
+    assert world.planner.stale_entries == {12: 3}
+
+
+def test_a_repair_may_wait_longer_than_a_flush_because_it_cannot_cut_what_is_new() -> None:
+    world = World().start()
+    old = haunted(world)
+    world.tell(PauseChanged(is_paused=True))
+    world.create_router("r1", 12, 13)
+    world.pass_time(0.1)
+    world.count({12: 3}, sightings=old)
+    world.pass_time(60)
+    assert world.verdicts == []
+    resumed = world.tell(PauseChanged(is_paused=False))
+    assert [type(a) for a in resumed] == [DeleteEntries]
+
+
+def test_a_repair_held_for_a_quarter_of_an_hour_is_given_up_visibly() -> None:
+    world = World().start()
+    old = haunted(world)
+    world.tell(PauseChanged(is_paused=True))
+    world.create_router("r1", 12, 13)
+    world.pass_time(0.1)
+    world.count({12: 3}, sightings=old)
+    world.pass_time(901)
+    assert world.verdicts[0] == ("r1", 12, "stale", "held")
+
+
+def test_entries_of_a_router_seen_only_after_a_reconnect_are_not_judged() -> None:
+    world = World().start()
+    old = haunted(world)
+    world.routers["r1"] = router_datapath("r1")
+    world.keys |= {"r1_dnat": "12", "r1_snat": "13"}
+    world.local_session += 1
+    world.show_map()
+    world.show_ovn()
+    world.pass_time(0.1)
+    world.count({12: 3}, sightings=old)
+    assert world.verdicts[0] == ("r1", 12, "unverified", "not-needed")
