@@ -67,7 +67,7 @@ class NetlinkSocket:
         self._seq = 0
         self._buffer = bytearray(RECEIVE_BYTES)
         try:
-            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+            self._socket = _open(protocol)
         except OSError as error:
             raise _from_os(error, f"opening a netlink {self._name} socket") from error
         try:
@@ -189,6 +189,11 @@ class NetlinkSocket:
     def _transmit(self, data: bytes) -> int:
         """The only call that leaves this process; the test-suite listens here."""
         return self._socket.send(data)
+
+
+def _open(protocol: int) -> socket.socket:
+    """The only place that opens a socket; the far end of the test-suite's fake kernel."""
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
 
 
 def from_kernel(number: int, what: str) -> CtctlError:
