@@ -20,7 +20,7 @@ from ctctl.clients.clock import now
 from ctctl.clients.ovsdb_reader import LocalOvsdbReader
 from ctctl.errors import PermissionDeniedError, TimedOutError, UnavailableError
 from ctctl.model.events import DatabaseConfirmed, DatabaseLost, LocalViewRead
-from ctctl.model.ovs import LocalView
+from ctctl.model.ovs import DatapathType, LocalView
 from ctctl.sources.local_ovsdb import LocalOvsdbSource, OvsSettings
 from ctctl.wire.jsonrpc import JsonStream, Message, Reply, Request, encode_request
 from tests.lab.debian import SUITES, ovn_tree
@@ -96,6 +96,35 @@ def test_a_key_that_appears_changes_and_goes_is_reported_each_time(server: Ovsdb
         mark = recorder.mark()
         set_keys(server)
         recorder.local_view(has_keys(), after=mark)
+
+
+def test_a_rebuilt_bridge_and_a_new_chassis_name_are_reported(server: OvsdbServer) -> None:
+    set_keys(server, ct__zone__a="1")
+    vsctl = ("ovs-vsctl", "--no-wait", f"--db={server.address}")
+    recorder = Recorder()
+    with recorder.running(source_for(server, recorder)):
+        recorder.local_view(has_keys(a="1"))
+        mark = recorder.mark()
+        server.run(*vsctl, "del-br", "br-int")
+        recorder.local_view(lambda view: view.bridges == (), after=mark)
+        server.run(*vsctl, "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev")
+        rebuilt = recorder.local_view(lambda view: bool(view.bridges), after=mark)
+        assert (rebuilt.bridges[0].datapath_type, keys_of(rebuilt)) == (DatapathType.USERSPACE, {})
+        server.run(*vsctl, "set", "Open_vSwitch", ".", "external_ids:system-id=ch2")
+        recorder.local_view(lambda view: view.chassis == "ch2", after=mark)
+
+
+def test_bridges_of_two_controllers_on_one_host_are_both_seen(one_server: OvsdbServer) -> None:
+    vsctl = ("ovs-vsctl", "--no-wait", f"--db={one_server.address}")
+    one_server.run(*vsctl, "add-br", "br-two", "--", "set", "Open_vSwitch", ".", "external_ids:ovn-bridge-ch2=br-two")
+    set_keys(one_server, ct__zone__a="1")
+    recorder = Recorder()
+    with recorder.running(source_for(one_server, recorder)):
+        view = recorder.local_view(has_keys(a="1"))
+        assert [(bridge.name, bridge.zone_keys) for bridge in view.bridges] == [
+            ("br-int", {"a": "1"}),
+            ("br-two", {"a": "1"}),
+        ]
 
 
 def test_a_row_that_changes_all_the_time_without_its_keys_is_not_news(one_server: OvsdbServer) -> None:
