@@ -8,7 +8,7 @@ from typing import Final
 
 from ctctl.model.actions import GiveVerdict, HoldZone, ReportRouter, RouterChange
 from ctctl.model.counts import CountMethod, CountPass, IncompleteReason
-from ctctl.model.daemon import Daemon, DaemonView
+from ctctl.model.daemon import Daemon
 from ctctl.model.events import FlushFinished
 from ctctl.model.flush import (
     FailureReason,
@@ -19,7 +19,7 @@ from ctctl.model.flush import (
     Strategy,
     Trigger,
 )
-from ctctl.model.histogram import FLUSH_BOUNDS_S, STALL_BOUNDS_S, VERDICT_BOUNDS_S, Histogram
+from ctctl.model.histogram import FLUSH_BOUNDS_S, VERDICT_BOUNDS_S, Histogram
 from ctctl.model.policy import FlushPolicy
 from ctctl.model.record import Record
 from ctctl.model.snapshot import Tallies
@@ -50,7 +50,6 @@ class Ledger:
         self._renumbered = 0
         self._count_seconds = {m: Histogram.empty(FLUSH_BOUNDS_S) for m in CountMethod}
         self._incomplete: Counter[IncompleteReason] = Counter(dict.fromkeys(IncompleteReason, 0))
-        self._probe_seconds = {d: Histogram.empty(STALL_BOUNDS_S) for d in Daemon}
         self._answers: dict[Daemon, int] = {}
         self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
         self._recorded = 0
@@ -115,12 +114,6 @@ class Ledger:
         """Count a pass that was thrown away."""
         self._incomplete[reason] += 1
 
-    def probed(self, view: DaemonView) -> None:
-        """Time an answered main-loop probe, once: the same view comes again with other news."""
-        if view.last_round_trip_s is not None and view.answers > self._answers.get(view.daemon, 0):
-            self._probe_seconds[view.daemon] = self._probe_seconds[view.daemon].observe(view.last_round_trip_s)
-        self._answers[view.daemon] = view.answers
-
     def record(self, record: Record) -> None:
         """Number a record and keep it; the oldest gives way."""
         self._recorded += 1
@@ -147,6 +140,6 @@ class Ledger:
             router_created_to_ready=self._ready,
             count_seconds=dict(self._count_seconds),
             counts_incomplete=dict(self._incomplete),
-            probe_seconds=dict(self._probe_seconds),
+            probe_seconds={},
             zones_renumbered=self._renumbered,
         )

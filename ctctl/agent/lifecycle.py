@@ -40,6 +40,7 @@ from ctctl.sources.flusher_lock import FlusherLockSource
 from ctctl.sources.local_ovsdb import LocalOvsdbSource
 from ctctl.sources.ovn import OvnSource
 from ctctl.sources.stalls import MainLoopProber
+from ctctl.sources.vswitchd_log import LogFollower
 
 JOIN_TIMEOUT_S: Final = 3.0
 """How long the end waits for threads; one that is inside the kernel with a flush cannot be interrupted."""
@@ -119,6 +120,7 @@ class Agent:
             KernelDeleter(clock.now),
             self._published.set,
             clock.now,
+            stall_timeout_s=settings.stalls.timeout_s,
         )
         rundirs = Path(settings.ovs.rundir), Path(settings.ovn.rundir)
         self._threads: dict[str, _Running] = {
@@ -129,6 +131,11 @@ class Agent:
             "counts": counts,
             "capabilities": probes,
             "stalls": MainLoopProber(settings.stalls, *rundirs, self._report, clock.now, Path(settings.paths.procfs)),
+            "logs": LogFollower(
+                {Daemon.VSWITCHD: Path(settings.ovs.log), Daemon.OVN_CONTROLLER: Path(settings.ovn.log)},
+                self._report,
+                clock.now,
+            ),
             "flusher-lock": FlusherLockSource(self._report),
         }
         if config_file is not None:

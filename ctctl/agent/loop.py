@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import queue
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event as Flag
 from threading import Lock
 from typing import Final, Protocol, assert_never
@@ -21,6 +21,7 @@ from ctctl.backends.protocol import ConntrackDeleter
 from ctctl.decide.estimate import FlushEstimate
 from ctctl.decide.gate import Refusal
 from ctctl.decide.planner import Planner
+from ctctl.decide.stall_watch import StallWatch
 from ctctl.decide.zone_table import available, rows
 from ctctl.model.actions import (
     AcceptRequest,
@@ -50,7 +51,7 @@ from ctctl.model.events import (
     PolicyChanged,
     TimePassed,
 )
-from ctctl.model.flush import FlushResult, Reason, Switch
+from ctctl.model.flush import FlushResult, Reason, Strategy, Switch
 from ctctl.model.ids import FlushableZoneId
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase
@@ -139,6 +140,8 @@ class ControlLoop:
         deleter: ConntrackDeleter,
         publish: Callable[[Snapshot], None],
         clock: Clock,
+        *,
+        stall_timeout_s: float,
     ) -> None:
         self._planner = planner
         self._effects = effects
@@ -150,6 +153,7 @@ class ControlLoop:
         self._ledger = Ledger(planner.facts.policy)
         self.narrator: Final = Narrator(self._ledger)
         self._estimate = FlushEstimate()
+        self._stalls = StallWatch(stall_timeout_s)
         self._requests: dict[int, ManualRequest] = {}
         self._requests_lock = Lock()
         self._last_request = 0
@@ -204,6 +208,8 @@ class ControlLoop:
     def _take(self, event: Event, now: Instant) -> None:
         self._narrate(event, now)
         actions = self._planner.handle(event, now)
+        for record in self._stalls.handle(event, actions, now):
+            self.narrator.stall(record)
         self._tally(event)
         if isinstance(event, PolicyChanged | FlusherLockChanged | PauseChanged):
             self._set_clearance()  # before an order that this very event let go reaches the executor
@@ -299,8 +305,6 @@ class ControlLoop:
             case CountFailed(reason, _, _):
                 self._ledger.count_failed(reason)
                 self._effects.probe()
-            case DaemonSeen(view):
-                self._ledger.probed(view)
             case PolicyChanged(policy):
                 self._ledger.enable(policy)
             case _:
@@ -318,6 +322,9 @@ class ControlLoop:
         facts = self._planner.facts
         held = self._planner.held_since()
         why_not_ready = self._why_not_ready()
+        target = self._target()
+        estimated_s = self._estimate.seconds(facts.count)
+        dump_s = None if facts.count is None else facts.count.duration_s / facts.count.sampling_ratio
         return Snapshot(
             at=now,
             started=self._started,
@@ -327,7 +334,7 @@ class ControlLoop:
             is_braked=self._planner.is_braked(now),
             is_ready=not why_not_ready,
             why_not_ready=why_not_ready,
-            target=self._target(),
+            target=target,
             probes=tuple(facts.probes[c] for c in sorted(facts.probes)),
             databases=tuple(facts.databases[d] for d in sorted(facts.databases)),
             daemons=tuple(facts.daemons[d] for d in sorted(facts.daemons)),
@@ -341,8 +348,12 @@ class ControlLoop:
                 local=len({z.router for z in self._zones if z.router is not None}),
                 pending=self._planner.pending_routers,
             ),
-            tallies=self._ledger.tallies(),
-            flush_estimated_s=self._estimate.seconds(facts.count),
+            tallies=replace(
+                self._ledger.tallies(),
+                probe_seconds=self._stalls.probe_seconds,
+                stalls=self._stalls.tallies(dump_s, estimated_s.get(Strategy.KERNEL_FILTER), target),
+            ),
+            flush_estimated_s=estimated_s,
             pending=len(held),
             oldest_pending=held[0] if held else None,
             is_flush_in_progress=self._planner.in_flight is not None,

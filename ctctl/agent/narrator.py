@@ -93,6 +93,10 @@ class Narrator:
             fields["created_to_ready_s"] = action.created_to_ready_s
         self._tell(RecordKind.ROUTER, text, fields, now)
 
+    def stall(self, record: Record) -> None:
+        """A stall that is over."""
+        self._tell(record.kind, record.text, record.fields, record.at, is_warning=True)
+
     def brake(self, action: ReportBrake, now: Instant) -> None:
         """The mass-change brake."""
         if action.is_on:

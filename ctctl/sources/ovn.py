@@ -63,6 +63,9 @@ class OvnSettings:
     rundir: str = "/var/run/ovn"
     """Where OVN's daemons keep their sockets: ovnsb_db.sock, ovnnb_db.sock, ovn-controller.<pid>.ctl."""
 
+    log: str = "/var/log/ovn/ovn-controller.log"
+    """ovn-controller's log file; its directory must be visible, because the file is replaced at rotation."""
+
     database: DatabaseChoice = DatabaseChoice.AUTO
     """auto: the Southbound one, and the Northbound one in addition where it has a socket on this node or an address."""
 

@@ -6,7 +6,6 @@ from ctctl.agent import ledger as ledger_module
 from ctctl.agent.ledger import Ledger
 from ctctl.model.actions import GiveVerdict, HoldZone, ReportRouter, RouterChange
 from ctctl.model.counts import CountMethod, CountPass, IncompleteReason
-from ctctl.model.daemon import Daemon, DaemonView
 from ctctl.model.events import FlushFinished
 from ctctl.model.flush import FailureReason, FlushFailure, FlushRefusal, FlushResult, Mode, Reason, Strategy, Trigger
 from ctctl.model.ids import RouterId, ZoneId, flushable_zone_id
@@ -96,21 +95,6 @@ def test_renumbered_zones_are_counted_by_zone_and_readiness_where_it_is_known() 
     assert tallies.zones_renumbered == 2
     assert tallies.router_created_to_ready.count == 1
     assert tallies.router_events[RouterChange.RENUMBERED] == 1
-
-
-def test_an_answered_probe_is_counted_once_however_often_it_is_shown() -> None:
-    ledger = Ledger(FlushPolicy())
-    answered = DaemonView(Daemon.VSWITCHD, is_up=True, last_round_trip_s=0.001, answers=1)
-    ledger.probed(answered)
-    ledger.probed(DaemonView(Daemon.VSWITCHD, is_up=False, last_round_trip_s=0.001, answers=1, why_down="gone"))
-    ledger.probed(DaemonView(Daemon.VSWITCHD, is_up=True, last_round_trip_s=0.001, answers=1, unanswered_since=NOW))
-    ledger.probed(DaemonView(Daemon.OVN_CONTROLLER, is_up=False))
-    assert {d: h.count for d, h in ledger.tallies().probe_seconds.items()} == {
-        Daemon.VSWITCHD: 1,
-        Daemon.OVN_CONTROLLER: 0,
-    }
-    ledger.probed(DaemonView(Daemon.VSWITCHD, is_up=True, last_round_trip_s=0.001, answers=2))
-    assert ledger.tallies().probe_seconds[Daemon.VSWITCHD].count == 2
 
 
 def test_passes_are_timed_and_failures_counted_by_reason() -> None:

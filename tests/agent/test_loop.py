@@ -88,6 +88,7 @@ class LoopWorld(World):
             Deleter(),  # type: ignore[arg-type]  # whole zones only
             self.published.append,
             lambda: self.now,
+            stall_timeout_s=1.0,
         )
 
     def tell(self, event: Event) -> list[Action]:
