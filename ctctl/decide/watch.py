@@ -98,23 +98,24 @@ class Watch:
         """Take a pass in: the verdict, or what is to be deleted first."""
         if self.stage is not Stage.COUNTING:
             return
-        if count is not None and self._is_decisive(count):
+        is_later = count is not None and count.is_complete and count.started.boot_s >= self.since.boot_s
+        if count is not None and is_later and self._has_kept(count):
             finding = examine(self.zone, count, self.baseline, self.assignment.cutoff)
             if finding.stale and self.mode is Mode.VERIFY:
                 self.finding, self.stale, self.stage = finding, finding.stale, Stage.FLUSHING
             else:
                 self._decide(finding.verdict, finding.entries, now)
-        elif now.since(self.since) > VERDICT_PATIENCE_S:
+        elif is_later:
+            self.is_count_asked = False  # it began before it was told what to keep; the next one knows
+        if self.stage is Stage.COUNTING and now.since(self.since) > VERDICT_PATIENCE_S:
             self.give_up(now)
 
     def give_up(self, now: Instant) -> None:
         """Nothing can be counted: the verdict has no figure."""
         self._decide(Verdict.UNVERIFIED, None, now)
 
-    def _is_decisive(self, count: CountPass) -> bool:
-        """Claims that the pass is whole, began after the zone was settled, and kept what has to be compared."""
-        if not count.is_complete or count.started.boot_s < self.since.boot_s:
-            return False
+    def _has_kept(self, count: CountPass) -> bool:
+        """Claims that the pass has the entries that have to be compared."""
         return self.zone in count.kept or count.entries_in(self.zone) == 0
 
     def _decide(self, verdict: Verdict, entries: int | None, now: Instant) -> None:

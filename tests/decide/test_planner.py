@@ -695,3 +695,15 @@ def test_entries_of_a_router_seen_only_after_a_reconnect_are_not_judged() -> Non
     world.pass_time(0.1)
     world.count({12: 3}, sightings=old)
     assert world.verdicts[0] == ("r1", 12, "unverified", "not-needed")
+
+
+def test_a_pass_that_began_before_it_was_told_what_to_keep_is_asked_for_again() -> None:
+    world = World().start()
+    world.create_router("r1", 12, 13)
+    world.pass_time(0.1)
+    again = world.count({12: 3}, kept=frozenset())
+    assert [type(a) for a in again] == [CountNow]
+    assert world.verdicts == []
+    world.pass_time(0.1)
+    world.count({12: 3}, sightings=tuple(sighted(12, n, 9000.0) for n in range(3)))
+    assert len(world.verdicts) == 2
