@@ -28,6 +28,9 @@ MAX_REQUEST_BYTES: Final = 64 * 1024
 
 _ACCEPTS_PER_WAKE: Final = 64
 _ACCEPT_PAUSE_S: Final = 0.05
+_GRACE_S: Final = 0.05
+"""A newcomer keeps its place so long, time for a handshake and a request; a flood waits in the kernel meanwhile."""
+
 _SUMMARY_INTERVAL_S: Final = 60.0
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _REQUEST_TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -62,8 +65,9 @@ class Limits:
 class Connection(asyncio.Protocol):
     """One peer: passes bytes on to the HTTP protocol, which is made when the first byte arrives."""
 
-    def __init__(self, guard: ConnectionGuard, make_http: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, guard: ConnectionGuard, peer: socket.socket, make_http: Callable[[], asyncio.Protocol]) -> None:
         self._guard = guard
+        self._peer = peer
         self._make_http = make_http
         self._http: asyncio.Protocol | None = None
         self._transport: asyncio.Transport | None = None
@@ -71,11 +75,24 @@ class Connection(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self.opening: asyncio.Task[None] | None = None
         self.phase = Phase.ASKING
+        self.entered_s = 0.0
         self.is_last_answer = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Claims that the peer is the one to do something."""
+        if self.phase is Phase.COMPUTING:
+            return False
+        try:
+            return not self._peer.recv(1, socket.MSG_PEEK)
+        except OSError:
+            # Nothing to read, or no socket any more.
+            return True
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase, and its deadline; the request's bytes are counted afresh when its answer is begun."""
         self.phase = phase
+        self.entered_s = self._guard.time_s()
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = self._guard.deadline_for(self)
@@ -100,6 +117,9 @@ class Connection(asyncio.Protocol):
                 self._transport.abort()
         elif self.opening is not None:
             self.opening.cancel()
+        else:
+            asyncio.get_running_loop().remove_reader(self._peer.fileno())
+            self._peer.close()
 
     def finish(self) -> None:
         """Close once what was answered is sent."""
@@ -191,16 +211,20 @@ class ConnectionGuard:
     def listen(self, listening: socket.socket) -> None:
         """Accept from `listening` until `close`."""
         self._listening.append(listening)
-        self._loop.add_reader(listening, self._accept, listening)
+        self._loop.add_reader(listening.fileno(), self._accept, listening)
 
     def close(self) -> None:
         """Accept no more and end every connection."""
         for listening in self._listening:
-            self._loop.remove_reader(listening)
+            self._loop.remove_reader(listening.fileno())
             listening.close()
         self._listening.clear()
         for connection in list(self._open):
             connection.drop("")
+
+    def time_s(self) -> float:
+        """The loop's own time."""
+        return self._loop.time()
 
     def of(self, transport: asyncio.BaseTransport | None) -> Connection | None:
         """The connection behind a request's transport, None when it has ended."""
@@ -239,12 +263,12 @@ class ConnectionGuard:
             self._by_transport[transport] = connection
 
     def renew(self) -> None:
-        """Let no connection outlive the access rules it was set up under: end those at rest, the others when done."""
+        """No connection outlives the access rules it was set up under: those at rest end now, others when answered."""
         for connection in list(self._open):
-            if connection.phase in (Phase.COMPUTING, Phase.SENDING):
-                connection.is_last_answer = True
-            else:
+            if connection.phase is Phase.IDLE:
                 connection.drop("")
+            else:
+                connection.is_last_answer = True
 
     def detach(self, transport: asyncio.BaseTransport) -> None:
         """The transport has ended."""
@@ -262,6 +286,12 @@ class ConnectionGuard:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTS_PER_WAKE):
+            leaving = None
+            if is_full := len(self._open) >= self._limits.max_connections:
+                leaving = self._longest_idle()
+                if (wait_s := self._wait_for_place_s(leaving)) > 0:
+                    self._pause(listening, wait_s)
+                    return
             try:
                 peer, _ = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -269,35 +299,57 @@ class ConnectionGuard:
             except OSError as error:
                 if error.errno not in _OUT_OF_RESOURCES:
                     raise
-                self._evict()
-                self._loop.remove_reader(listening)
-                self._loop.call_later(_ACCEPT_PAUSE_S, self._resume, listening)
+                self._make_room()
+                self._pause(listening, _ACCEPT_PAUSE_S)
                 return
-            peer.settimeout(0.0)
-            self._admit(peer)
+            if leaving is not None:
+                leaving.drop("evicted")
+            if is_full and leaving is None:
+                self.drops["full"] += 1
+                self._log_drops()
+                peer.close()
+            else:
+                peer.settimeout(0.0)
+                self._admit(peer)
+
+    def _wait_for_place_s(self, leaving: Connection | None) -> float:
+        """Seconds until `leaving`, the longest idle, may be made to leave; 0 where all are being answered."""
+        if leaving is not None:
+            return leaving.entered_s + _GRACE_S - self._loop.time()
+        return 0.0 if all(connection.phase is Phase.COMPUTING for connection in self._open) else _GRACE_S
+
+    def _pause(self, listening: socket.socket, seconds: float) -> None:
+        self._loop.remove_reader(listening.fileno())
+        self._loop.call_later(seconds, self._resume, listening)
 
     def _resume(self, listening: socket.socket) -> None:
         if listening in self._listening:
-            self._loop.add_reader(listening, self._accept, listening)
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
 
     def _admit(self, peer: socket.socket) -> None:
-        if len(self._open) >= self._limits.max_connections and not self._evict():
-            self.drops["full"] += 1
-            self._log_drops()
-            peer.close()
-            return
-        connection = Connection(self, self._make_http)
+        connection = Connection(self, peer, self._make_http)
         self._open[connection] = None
         connection.enter(Phase.ASKING)
+        # A peer that says nothing costs a socket and a timer, no transport and no TLS state.
+        self._loop.add_reader(peer.fileno(), self._begin, connection, peer)
+
+    def _begin(self, connection: Connection, peer: socket.socket) -> None:
+        """The peer has said something, or has left."""
+        self._loop.remove_reader(peer.fileno())
+        self._open.move_to_end(connection)
         connection.opening = self._loop.create_task(self._set_up(connection, peer))
 
-    def _evict(self) -> bool:
-        """Give up the connection that has been waiting longest; False when all are being answered."""
-        for connection in self._open:
-            if connection.phase is not Phase.COMPUTING:
-                connection.drop("evicted")
-                return True
-        return False
+    def _make_room(self) -> None:
+        """This process can have no more files or memory now: the longest idle connection gives its own back."""
+        if (longest := self._longest_idle()) is not None:
+            longest.drop("evicted")
+
+    def _longest_idle(self) -> Connection | None:
+        """The connection that has been in its phase longest, of those that wait for nothing from here.
+
+        One whose answer is being made does, and so does one whose bytes nobody has read yet.
+        """
+        return next((connection for connection in self._open if connection.is_idle), None)
 
     async def _set_up(self, connection: Connection, peer: socket.socket) -> None:
         try:

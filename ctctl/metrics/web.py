@@ -46,8 +46,7 @@ _OWN_PATHS: Final = ("/", "/-/healthy", "/-/ready")
 
 # The library logs every malformed request with a traceback; a peer could fill the log with them.
 _silent: Final = logging.getLogger("ctctl.metrics.http")
-_silent.propagate = False
-_silent.addHandler(logging.NullHandler())
+_silent.setLevel(logging.CRITICAL + 1)
 
 
 class WebServer:

@@ -130,7 +130,7 @@ def parse_web_config(content: object, path: str) -> WebConfig:
         config = msgspec.convert({} if content is None else content, WebConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"web configuration {path}: {str(error).replace('`$.', '`').replace('`$`', 'the top')}",
+            f"web configuration {path}: {str(error).replace('`$.', '`')}",
             remedy="the keys are those of exporter-toolkit's web configuration",
         ) from error
     _check_headers(config.http_server_config.headers, path)
