@@ -6,6 +6,7 @@ import sys
 
 from tests.lab.apt import AptError
 from tests.lab.debian import cache_directory, ovn_tree
+from tests.qemu.kernels import kernel
 from tests.setup import packages, venv
 from tests.setup.command import log_path
 from tests.setup.errors import SetupError
@@ -29,18 +30,16 @@ def prepare(need: Need) -> None:
                 packages.install(lacking)
             if not venv.is_current():
                 venv.create()
-    for suite in need.ovn_suites:
-        _unpack_ovn(suite)
+    try:
+        for suite in need.ovn_suites:
+            ovn_tree(suite, lambda step: print(f"set-up: OVN of {step}", file=sys.stderr))
+        for series in need.kernels:
+            kernel(series)
+    except AptError as error:
+        raise SetupError(f"cannot unpack what the tests start: {error}") from error
 
 
 def _with_venv_package(names: list[str]) -> list[str]:
     if venv.is_current() or venv.can_create():
         return names
     return [*names, "python3-venv"]
-
-
-def _unpack_ovn(suite: str) -> None:
-    try:
-        ovn_tree(suite, lambda line: print(f"set-up: OVN of {line}", file=sys.stderr))
-    except AptError as error:
-        raise SetupError(f"no OVN of {suite} for the lab: {error}") from error
