@@ -25,6 +25,7 @@ from ctctl.clients import clock, state_files
 from ctctl.clients.daemon_files import control_sockets
 from ctctl.clients.namespace import listens_here
 from ctctl.clients.ovsdb_reader import LocalOvsdbReader
+from ctctl.config.parse import load_plain
 from ctctl.config.settings import Settings
 from ctctl.decide.planner import Planner
 from ctctl.errors import UnavailableError
@@ -141,7 +142,12 @@ class Agent:
         if config_file is not None:
             self._threads["policy"] = PolicySource(config_file, settings.flush, self._report)
         self._web = WebServer(
-            settings.web, self._published.get, reader.table_stats, clock.now, metrics=settings.metrics
+            settings.web,
+            self._published.get,
+            reader.table_stats,
+            clock.now,
+            metrics=settings.metrics,
+            load_web_config=load_plain,
         )
         commands = Commands(self._published.get, self._loop.ask_flush, self._set_paused)
         self._control = ControlServer(Path(settings.control.socket), commands.handlers())

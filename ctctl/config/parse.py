@@ -10,9 +10,11 @@ import difflib
 import math
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
@@ -43,8 +45,30 @@ def parse(text: str, schema: type[T], source: str) -> T:
     Raises:
         ConfigError: not YAML, an unknown or repeated key, or a value of the wrong kind; with file, line and path.
     """
+    with _plain_yaml(text, source):
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    if node is None or _is_null(node):
+        return schema()
+    return _dataclass(node, schema, _Place(source, ""))
+
+
+def load_plain(path: str) -> object:
+    """A YAML file as plain values, for a consumer that checks them itself.
+
+    Raises:
+        OSError: it cannot be read.
+        ConfigError: it is not YAML; names file and line.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    with _plain_yaml(text, path):
+        return yaml.safe_load(text)
+
+
+@contextmanager
+def _plain_yaml(text: str, source: str) -> Iterator[None]:
+    """Turns whatever PyYAML raises about `text` into one line with its place."""
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        yield
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise ConfigError(f"{source}:{line}: not plain YAML: {error.reason}") from error
@@ -56,9 +80,6 @@ def parse(text: str, schema: type[T], source: str) -> T:
         raise ConfigError(f"{source}: not plain YAML: a character that does not exist ({error})") from error
     except RecursionError as error:
         raise ConfigError(f"{source}: not plain YAML: nested too deeply") from error
-    if node is None or _is_null(node):
-        return schema()
-    return _dataclass(node, schema, _Place(source, ""))
 
 
 def key_of(field: Field[Any]) -> str:
