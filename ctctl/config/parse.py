@@ -46,7 +46,7 @@ def parse(text: str, schema: type[T], source: str) -> T:
         ConfigError: not YAML, an unknown or repeated key, or a value of the wrong kind; with file, line and path.
     """
     with _plain_yaml(text, source):
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_Loader)
     if node is None or _is_null(node):
         return schema()
     return _dataclass(node, schema, _Place(source, ""))
