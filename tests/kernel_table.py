@@ -8,6 +8,7 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from tests import flows
@@ -70,6 +71,10 @@ class RealWorld:
     def call(self, function: Callable[[], T]) -> T:
         return self.namespace.call(function)
 
+    def clear(self) -> None:
+        """Empty the private table."""
+        self.namespace.call(_clear)
+
 
 def _open() -> socket.socket:
     opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
@@ -119,6 +124,14 @@ def blocks() -> list[bytes]:
             for kind, _ in _split(found[-1]):
                 if kind in (2, 3):
                     return found
+
+
+def _clear() -> None:
+    ours, machines = Path("/proc/thread-self/ns/net"), Path("/proc/1/ns/net")
+    assert ours.stat().st_ino != machines.stat().st_ino, "only in a private network namespace"
+    with contextlib.closing(_open()) as opened:
+        opened.send(flows.message(0x102, 0x5, 1, 0, bytes(4)))
+        assert next(iter(_statuses(opened))) == (1, 0)
 
 
 def _split(block: bytes) -> Iterable[tuple[int, bytes]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.backends.contract import KernelContract
@@ -12,6 +14,12 @@ pytestmark = pytest.mark.host
 
 
 class TestOnThisKernel(KernelContract):
+    @pytest.fixture(scope="class")
+    def private(self, _namespaces_work: None) -> Iterator[RealWorld]:
+        with Namespace() as namespace:
+            yield RealWorld(namespace)
+
     @pytest.fixture
-    def world(self, namespace: Namespace) -> RealWorld:
-        return RealWorld(namespace)
+    def world(self, private: RealWorld) -> RealWorld:
+        private.clear()
+        return private
