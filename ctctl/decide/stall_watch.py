@@ -14,6 +14,7 @@ from typing import Final
 from ctctl.decide.stall_prediction import path_in_use, predictions, zones_per_router
 from ctctl.decide.stall_record import stall_record
 from ctctl.decide.stalls import StallTracker
+from ctctl.decide.zone_readiness import ZoneReadiness
 from ctctl.model.actions import Action, ReportRouter, RouterChange
 from ctctl.model.daemon import Daemon
 from ctctl.model.events import CountFinished, Event, LocalViewRead
@@ -38,6 +39,7 @@ class StallWatch:
     def __init__(self, timeout_s: float) -> None:
         """`timeout_s`: `stalls.timeout`."""
         self._tracker = StallTracker(timeout_s)
+        self._readiness = ZoneReadiness()
         self._created: dict[RouterId, tuple[str, Instant]] = {}
         self._zones_brought: deque[float] = deque(maxlen=_REMEMBERED_ROUTERS)
         self._local: LocalView | None = None
@@ -49,6 +51,16 @@ class StallWatch:
         """Round trips of answered probes."""
         return self._tracker.probe_seconds
 
+    @property
+    def router_zone_ready(self) -> Histogram:
+        """Waits of routers from the choice of their zones' numbers to the keys."""
+        return self._readiness.seconds
+
+    @property
+    def wants_zone_list(self) -> bool:
+        """Claims that a router is being set up, so that it matters when its numbers are chosen."""
+        return bool(self._created)
+
     def handle(self, event: Event, actions: Collection[Action], now: Instant) -> list[Record]:
         """Take one event in, and what the planner made of it; return a record for each stall that is over."""
         self._new_keys = 0
@@ -59,7 +71,9 @@ class StallWatch:
                 self._entries = count.entries
             case _:
                 pass
-        routers = self._in_setup([a for a in actions if isinstance(a, ReportRouter)], now)
+        reports = [action for action in actions if isinstance(action, ReportRouter)]
+        self._readiness.handle(event, reports)
+        routers = self._in_setup(reports, now)
         return [stall_record(e, self._entries) for e in self._tracker.handle(event, now, routers)]
 
     def tallies(self, dump_s: float | None, flush_s: float | None, target: TargetInfo) -> StallTallies:

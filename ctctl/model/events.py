@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ctctl.model.capability import Probe
 from ctctl.model.counts import CountPass, IncompleteReason
 from ctctl.model.daemon import DaemonView
 from ctctl.model.flush import FlushOrder, FlushOutcome
-from ctctl.model.ids import FlushableZoneId
+from ctctl.model.ids import FlushableZoneId, ZoneId
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase, OvnView
 from ctctl.model.ovs import LocalView
@@ -123,6 +124,14 @@ class ManualFlushAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class ZonesListed:
+    """ovn-controller's own list: owner (as in the bridge's keys) → zone, also of zones that are not committed yet."""
+
+    zones: Mapping[str, ZoneId]
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """Nothing happened, but pending decisions may have become due."""
 
@@ -145,4 +154,5 @@ Event = (
     | RcuBlocked
     | LongPoll
     | LogRead
+    | ZonesListed
 )
