@@ -24,8 +24,8 @@ from ctctl.wire.ovn_view import (
     NORTHBOUND_SELECTS,
     SOUTHBOUND_OPTIONAL,
     SOUTHBOUND_SELECTS,
+    SouthboundViews,
     northbound_view,
-    southbound_view,
 )
 
 TIMING = Timing(ask_interval_s=5.0, answer_timeout_s=8.0, longest_pause_s=8.0)
@@ -97,6 +97,7 @@ class OvnSource:
         self._found_remote: str | None = None
         self._has_had_socket = False
         self._last: OvnView | None = None
+        self._build = SouthboundViews().view if database is OvnDatabase.SOUTHBOUND else northbound_view
         self._is_southbound = database is OvnDatabase.SOUTHBOUND
         self._follower = OvsdbFollower(
             SOUTHBOUND if self._is_southbound else NORTHBOUND,
@@ -138,8 +139,7 @@ class OvnSource:
 
     def content_read(self, content: Content) -> None:
         """The follower has new rows."""
-        build = southbound_view if self._is_southbound else northbound_view
-        view = build(content.tables, confirmed=content.confirmed, session=content.session)
+        view = self._build(content.tables, confirmed=content.confirmed, session=content.session)
         last = self._last
         if last is None or replace(last, confirmed=view.confirmed) != view:
             self._last = view

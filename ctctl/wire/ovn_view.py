@@ -26,24 +26,35 @@ _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
 
 
-def southbound_view(tables: Mapping[str, Sequence[Row]], *, confirmed: Instant, session: int) -> OvnView:
-    """The Southbound state from the rows of `SOUTHBOUND_SELECTS`, each with its `_uuid`, sorted so that views compare.
+class SouthboundViews:
+    """Builds Southbound views one after the other, and remembers what it made of each row.
 
-    A router's row appears once, even where two datapaths claim to be the same router (both are in `datapaths`).
+    Of ten thousand datapaths one changes at a time; a row that comes again as the same object is not read again.
     """
-    datapaths = sorted((_datapath(row) for row in tables.get("Datapath_Binding", ())), key=lambda dp: dp.uuid)
-    routers = {
-        dp.nb_uuid: LogicalRouter(router=RouterId(dp.nb_uuid), name=dp.name, alias=dp.alias)
-        for dp in datapaths
-        if dp.kind is DatapathKind.ROUTER and dp.nb_uuid
-    }
-    return OvnView(
-        database=OvnDatabase.SOUTHBOUND,
-        confirmed=confirmed,
-        session=session,
-        routers=_sorted(routers.values()),
-        datapaths=tuple(datapaths),
-    )
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Row, Datapath, LogicalRouter | None]] = {}
+
+    def view(self, tables: Mapping[str, Sequence[Row]], *, confirmed: Instant, session: int) -> OvnView:
+        """The state from the rows of `SOUTHBOUND_SELECTS`, each with its `_uuid`, sorted so that views compare.
+
+        A router appears once, even where two datapaths claim to be the same router (both are in `datapaths`).
+        """
+        # Keeping the row beside what was made of it keeps its id() from being given to another.
+        self._known = {id(row): self._known.get(id(row)) or _read(row) for row in tables.get("Datapath_Binding", ())}
+        routers = {router.router: router for _, _, router in self._known.values() if router is not None}
+        return OvnView(
+            database=OvnDatabase.SOUTHBOUND,
+            confirmed=confirmed,
+            session=session,
+            routers=_sorted(routers.values()),
+            datapaths=tuple(sorted((datapath for _, datapath, _ in self._known.values()), key=lambda dp: dp.uuid)),
+        )
+
+
+def southbound_view(tables: Mapping[str, Sequence[Row]], *, confirmed: Instant, session: int) -> OvnView:
+    """One Southbound view on its own, as `SouthboundViews` builds it."""
+    return SouthboundViews().view(tables, confirmed=confirmed, session=session)
 
 
 def northbound_view(tables: Mapping[str, Sequence[Row]], *, confirmed: Instant, session: int) -> OvnView:
@@ -68,6 +79,13 @@ def _logical_routers(rows: Iterable[Row]) -> Iterator[LogicalRouter]:
         # northd gives this key to the datapath as `name2`.
         alias = text_map_of(row.get("external_ids")).get("neutron:router_name", "")
         yield LogicalRouter(router=RouterId(text_of(row.get("_uuid"))), name=text_of(row.get("name")), alias=alias)
+
+
+def _read(row: Row) -> tuple[Row, Datapath, LogicalRouter | None]:
+    datapath = _datapath(row)
+    if datapath.kind is not DatapathKind.ROUTER or not datapath.nb_uuid:
+        return row, datapath, None
+    return row, datapath, LogicalRouter(RouterId(datapath.nb_uuid), datapath.name, datapath.alias)
 
 
 def _datapath(row: Row) -> Datapath:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctctl.model.ids import RouterId
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import Datapath, DatapathKind, LogicalRouter, OvnDatabase
-from ctctl.wire.ovn_view import northbound_view, southbound_view
+from ctctl.wire.ovn_view import SouthboundViews, northbound_view, southbound_view
 from ctctl.wire.ovsdb import Row
 
 NOW = Instant(boot_s=100.0, wall_s=1e9)
@@ -81,3 +81,30 @@ def test_northbound_routers_need_no_datapath_and_no_name() -> None:
 def test_an_empty_database_is_an_empty_view() -> None:
     assert southbound_view({}, confirmed=NOW, session=1).routers == ()
     assert northbound_view({}, confirmed=NOW, session=1).routers == ()
+
+
+def test_views_built_one_after_the_other_are_what_each_would_be_alone() -> None:
+    rows: list[Row] = [
+        {"_uuid": f"d{i}", "external_ids": {"logical-router": f"r{i}", "name": f"lr{i}"}} for i in range(5)
+    ]
+    views = SouthboundViews()
+    histories: list[list[Row]] = [
+        rows[:3],
+        [rows[0], {**rows[1], "external_ids": {"logical-switch": "s1"}}, rows[2]],
+        rows[2:],
+        [],
+        [{**rows[0], "external_ids": {"logical-router": "r9", "name": "lr0"}}],
+        rows,
+    ]
+    for session, present in enumerate(histories):
+        tables = {"Datapath_Binding": present}
+        expected = southbound_view(tables, confirmed=NOW, session=session)
+        assert views.view(tables, confirmed=NOW, session=session) == expected
+
+
+def test_an_unchanged_row_is_not_read_again() -> None:
+    rows: list[Row] = [{"_uuid": "d1", "external_ids": {"logical-router": "r1"}}]
+    views = SouthboundViews()
+    first = views.view({"Datapath_Binding": rows}, confirmed=NOW, session=1)
+    again = views.view({"Datapath_Binding": list(rows)}, confirmed=NOW, session=1)
+    assert again.datapaths[0] is first.datapaths[0]
