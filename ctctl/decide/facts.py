@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ctctl.decide.zone_map import resolve
+from ctctl.decide.zone_map import Resolver
 from ctctl.model.capability import Capability, Probe
 from ctctl.model.counts import CountPass
 from ctctl.model.daemon import Daemon, DaemonView
@@ -52,6 +52,7 @@ class Facts:
     why_count_failed: str = ""
     is_flusher: bool = False
     is_paused: bool = False
+    _resolver: Resolver = field(default_factory=Resolver)
 
     def note(self, event: Event) -> bool:
         """Take one event in. Returns whether the zone map or the set of routers may have changed."""
@@ -131,7 +132,7 @@ class Facts:
         if self.local is not None:
             southbound = self.ovn.get(OvnDatabase.SOUTHBOUND)
             datapaths = None if southbound is None else southbound.datapaths
-            self.zone_map = resolve(self.local, datapaths, self.former_names)
+            self.zone_map = self._resolver.resolve(self.local, datapaths, self.former_names)
 
     def _note_names(self, view: OvnView) -> None:
         """Remember the names that datapaths had and no longer have, for as long as they live."""

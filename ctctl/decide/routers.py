@@ -108,8 +108,12 @@ class RouterTracker:
         `last_confirmed`: when the former map was last known to hold, None for the first map of a connection.
         """
         new = _KeySight(now, last_confirmed)
-        present = {(zone.key, number) for number, zone in zone_map.zones.items() if zone.key is not None}
-        self._key_seen = {pair: self._key_seen.get(pair, new) for pair in present}
+        seen = self._key_seen
+        self._key_seen = {
+            (zone.key, number): seen.get((zone.key, number), new)
+            for number, zone in zone_map.zones.items()
+            if zone.key is not None and zone.kind is not ZoneKind.PORT
+        }
 
     def compare(self, sight: Sight, now: Instant) -> Changes:
         """What changed since the last sight."""
@@ -230,11 +234,10 @@ class RouterTracker:
 
 def _zones_by_router(zone_map: ZoneMap) -> dict[RouterId, tuple[Zone, ...]]:
     zones: dict[RouterId, list[Zone]] = {}
-    for number in sorted(zone_map.zones):
-        zone = zone_map.zones[number]
+    for zone in zone_map.zones.values():
         if zone.router is not None:
             zones.setdefault(zone.router, []).append(zone)
-    return {router: tuple(found) for router, found in zones.items()}
+    return {router: tuple(sorted(found, key=lambda z: z.zone)) for router, found in zones.items()}
 
 
 def _had_other_router(former: Zone | None, router: RouterId) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 from ctctl.model.counts import CountPass
@@ -29,8 +30,10 @@ def available(zone_map: ZoneMap, local: LocalView | None) -> int | None:
     if local is None:
         return None
     ranges = local.zone_ranges or ((1, MAX_ZONE),)
-    usable = {number for first, last in ranges for number in range(max(1, first), min(last, MAX_ZONE) + 1)}
-    return len(usable - set(zone_map.zones))
+    usable = [range(max(1, first), min(last, MAX_ZONE) + 1) for first, last in ranges]
+    # Ranges of several chassis may overlap.
+    size = len(usable[0]) if len(usable) == 1 else len(set(chain.from_iterable(usable)))
+    return size - sum(1 for zone in zone_map.zones if any(zone in numbers for numbers in usable))
 
 
 def _unmapped(zone: ZoneId, local: LocalView | None) -> Zone:
