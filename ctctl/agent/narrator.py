@@ -52,6 +52,7 @@ class Narrator:
                 reaction_s = None if event.sent is None else max(0.0, event.sent.since(order.visible))
                 fields |= {"strategy": strategy.value, "duration_s": duration_s, "reaction_s": reaction_s}
                 fields |= {"deleted": deleted, "already_gone": already_gone}
+                fields["sent"] = None if event.sent is None else round(event.sent.wall_s, 6)
                 text = f"zone {order.zone} of {order.owner or 'no owner'} flushed"
                 text += f" strategy={strategy} duration={duration_s * 1000:.2f}ms"
                 if reaction_s is not None:
