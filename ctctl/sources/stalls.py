@@ -40,6 +40,9 @@ class StallSettings:
 _VERSION: Final[tuple[str, tuple[str, ...]]] = ("version", ())
 _COUNTER: Final[tuple[str, tuple[str, ...]]] = ("coverage/read-counter", ("long_poll_interval",))
 
+ABSENCE_S: Final = 5.0
+"""A prober that was itself stopped or suspended for longer than this has nothing to say about others meanwhile."""
+
 COUNTER_EVERY: Final = 20
 """Every so many probes ask for the counter of long poll intervals instead of the version: the same round trip."""
 
@@ -75,6 +78,8 @@ class MainLoopProbe:
     def turn(self, now: Instant) -> DaemonView | None:
         """Take what has arrived, do what is due; return the view if it says something new."""
         before = self._view
+        if self._asked is not None and now.boot_s - self._due_boot_s > ABSENCE_S:
+            self._asked = now
         if self._connection is not None:
             self._receive(self._connection, now)
         if now.boot_s >= self._due_boot_s:

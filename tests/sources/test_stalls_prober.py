@@ -95,11 +95,25 @@ def test_a_probe_is_shown_unanswered_within_one_interval_and_never_repeated(benc
 def test_a_late_answer_is_followed_by_the_next_probe_at_once(bench: Bench) -> None:
     with UnixctlDaemon(bench.rundir) as daemon:
         bench.turn()
-        bench.after(7.0)
+        for _ in range(14):
+            bench.after(0.5)
         daemon.turn()
         bench.after(0.1)
         daemon.turn()
         assert len(daemon.requests) == 2
+
+
+def test_the_time_in_which_the_prober_itself_was_stopped_is_no_stall(bench: Bench) -> None:
+    with UnixctlDaemon(bench.rundir) as daemon:
+        bench.turn()
+        daemon.turn()  # the answer lies there while the prober does not run
+        bench.after(3600.0)
+        assert bench.last().last_round_trip_s == 0.0
+        assert bench.last().unanswered_since is None
+        bench.after(INTERVAL_S)  # asks again, and is stopped again
+        bench.after(3600.0)
+        waiting = bench.last().unanswered_since
+        assert waiting == bench.now
 
 
 def test_a_daemon_too_stuck_to_accept_is_up_and_its_wait_counts_from_the_first_attempt(bench: Bench) -> None:
