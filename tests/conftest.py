@@ -10,11 +10,19 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.lab.chassis import Datapath
 from tests.lab.debian import ovn_tree
 from tests.lab.namespace import Namespace, why_unavailable
 from tests.lab.ovn import Ovn
+
+
+# How long an example takes says something about the machine only. Continuous integration tries the same examples each
+# time, so that a change is judged by what it changes; new ones are tried wherever people work.
+settings.register_profile("work", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "work")
 
 
 @pytest.fixture(scope="session")
