@@ -14,6 +14,10 @@ from tests.lab.namespace import Namespace
 END_TIMEOUT_S = 10.0
 
 
+class DaemonError(Exception):
+    """A daemon did not start; says what it printed."""
+
+
 def wait_until(is_true: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
     """Look every 10 ms until a claim holds.
 
@@ -150,10 +154,10 @@ def finish(*processes: subprocess.Popen[bytes]) -> None:
     """Wait for programs that were started together.
 
     Raises:
-        RuntimeError: one of them failed; with what it said.
+        DaemonError: one of them failed; with what it said.
     """
     for process in processes:
         with process:
             _, errors = process.communicate(timeout=30)
         if process.returncode != 0:
-            raise RuntimeError(f"{process.args!r} answered {process.returncode}: {(errors or b'').decode().strip()}")
+            raise DaemonError(f"{process.args!r} answered {process.returncode}: {(errors or b'').decode().strip()}")

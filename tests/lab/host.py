@@ -27,17 +27,15 @@ def add_host(namespace: Namespace, name: str, mac: str, address: str) -> None:
     peer = f"{name}p"
     namespace.run(["ip", "link", "add", name, "type", "veth", "peer", "name", peer])
     namespace.call(_fill_in_checksums, peer)
-    for command in (
-        f"link set {name} up",
-        f"netns add {name}",
-        f"link set {peer} netns {name} name eth0 address {mac}",
-        f"-n {name} address add {address} dev eth0",
-        f"-n {name} link set lo up",
-        f"-n {name} link set eth0 up",
-    ):
-        namespace.run(["ip", *command.split()])
+    namespace.run(["ip", "link", "set", name, "up"])
+    namespace.run(["ip", "netns", "add", name])
+    namespace.run(["ip", "link", "set", peer, "netns", name, "name", "eth0", "address", mac])
+    namespace.run(on_host(name, ["ip", "address", "add", address, "dev", "eth0"]))
+    namespace.run(on_host(name, ["ip", "link", "set", "lo", "up"]))
+    namespace.run(on_host(name, ["ip", "link", "set", "eth0", "up"]))
 
 
 def on_host(name: str, argv: Sequence[str]) -> list[str]:
     """The command line, for `Namespace.run` or `popen`, that runs a program on the host."""
-    return ["ip", "netns", "exec", name, *argv]
+    # Not `ip netns exec`: that remounts /sys, which is refused where the machine's root is no mount point (a chroot).
+    return ["nsenter", f"--net=/run/netns/{name}", "--", *argv]

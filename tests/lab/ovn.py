@@ -7,6 +7,8 @@ any other, with `nbctl`; the methods that name routers and switches are what sce
 from __future__ import annotations
 
 import re
+import shlex
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +17,14 @@ from typing import Self
 
 from tests.lab import routers
 from tests.lab.chassis import Chassis, Datapath
-from tests.lab.daemon import LabDaemon, finish, wait_until
-from tests.lab.namespace import Namespace
+from tests.lab.daemon import DaemonError, LabDaemon, finish, wait_until
+from tests.lab.namespace import Namespace, NamespaceError
 
 SWITCH = "ls0"
+
+
+class OvnError(Exception):
+    """OVN did not start, or did not follow a change; the message holds the end of every daemon's log."""
 
 
 class Ovn:
@@ -93,8 +99,19 @@ class Ovn:
     # Life.
 
     def start(self) -> None:
-        """Start everything from empty databases; returns when the chassis is registered and has followed one change."""
+        """Start everything from empty databases; returns when the chassis is registered and has followed one change.
+
+        Raises:
+            OvnError: something did not start, or did not follow in time.
+        """
         begun = time.monotonic()
+        try:
+            self._start()
+        except (NamespaceError, DaemonError) as error:
+            raise OvnError(f"OVN did not start: {error}\n{self.log_tails()}") from error
+        self.start_seconds = time.monotonic() - begun
+
+    def _start(self) -> None:
         self.chassis.create()
         self.chassis.create_database("nb.db", "ovn-nb.ovsschema")
         self.chassis.create_database("sb.db", "ovn-sb.ovsschema")
@@ -103,7 +120,11 @@ class Ovn:
         finish(self.northd.launch())
         self.chassis.start()
         self.nbctl("sync")
-        self.start_seconds = time.monotonic() - begun
+
+    def log_tails(self, lines: int = 20) -> str:
+        """The last lines of every daemon's log, for the message of a failure."""
+        logs = sorted(self.root.glob("log/*/*.log"))
+        return "\n".join("\n".join([f"--- {log.name}", *log.read_text().splitlines()[-lines:]]) for log in logs)
 
     def daemon(self, name: str) -> LabDaemon:
         """A daemon by name: ovsdb-server, ovs-vswitchd, ovn-controller (of the first chassis), ovn-northd, nb, sb."""
@@ -155,7 +176,12 @@ class Ovn:
     # Commands.
 
     def nbctl(self, *args: str, wait_hv: bool = True, timeout_s: float = 30.0) -> str:
-        """Run ovn-nbctl; with `wait_hv`, return when every chassis has followed."""
+        """Run ovn-nbctl; with `wait_hv`, return when every chassis has followed.
+
+        Raises:
+            OvnError: that took longer than `timeout_s`.
+            NamespaceError: it refused the command.
+        """
         wait = ["--wait=hv"] if wait_hv else []
         argv: list[str | Path] = [
             self.tree / "bin/ovn-nbctl",
@@ -164,7 +190,12 @@ class Ovn:
             *wait,
             *args,
         ]
-        return self.namespace.run(argv, env=self.chassis.env, timeout_s=timeout_s + 5).stdout
+        done = self.namespace.run(argv, env=self.chassis.env, check=False, timeout_s=timeout_s + 5)
+        if done.returncode == -signal.SIGALRM:
+            raise OvnError(f"ovn-nbctl {shlex.join(args)} was not followed within {timeout_s:g} s\n{self.log_tails()}")
+        if done.returncode != 0:
+            raise NamespaceError(f"ovn-nbctl {shlex.join(args)} answered {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
 
     def sbctl(self, *args: str, timeout_s: float = 30.0) -> str:
         """Run ovn-sbctl."""

@@ -15,8 +15,8 @@ from tests.lab.debian import SUITES, ovn_tree
 from tests.lab.host import on_host
 from tests.lab.live import LiveConnections
 from tests.lab.marks import each_datapath, each_generation
-from tests.lab.namespace import Namespace
-from tests.lab.ovn import Ovn
+from tests.lab.namespace import Namespace, NamespaceError
+from tests.lab.ovn import Ovn, OvnError
 
 pytestmark = pytest.mark.ovn
 
@@ -165,3 +165,14 @@ def test_standard_paths_lead_to_this_ovn_from_inside(ovn: Ovn, namespace: Namesp
     shown = namespace.run([ovn.tree / "bin/ovs-vsctl", "--db=unix:/var/run/openvswitch/db.sock", "br-exists", "br-int"])
     assert shown.returncode == 0
     assert namespace.run(["ls", "/var/log/openvswitch", "/run/ovn"]).stdout.count("ovn-controller") > 0
+
+
+def test_a_change_that_is_not_followed_fails_with_the_daemons_logs(ovn: Ovn) -> None:
+    ovn.daemon("ovn-controller").signal(signal.SIGSTOP)
+    with pytest.raises(OvnError, match=r"(?s)not followed within 1 s.*--- ovn-controller\.log"):
+        ovn.nbctl("ls-add", "ls1", timeout_s=1)
+
+
+def test_a_refused_command_says_what_ovn_said(ovn: Ovn) -> None:
+    with pytest.raises(NamespaceError, match="no-such-command"):
+        ovn.nbctl("no-such-command")
