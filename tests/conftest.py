@@ -17,7 +17,6 @@ from tests.lab.debian import ovn_tree
 from tests.lab.namespace import Namespace, why_unavailable
 from tests.lab.ovn import Ovn
 
-
 # How long an example takes says something about the machine only. Continuous integration tries the same examples each
 # time, so that a change is judged by what it changes; new ones are tried wherever people work.
 settings.register_profile("work", deadline=None)
