@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from ctctl.clients.ovsdb_follower import OvsdbFollower, Remotes, Wanted
 from ctctl.clients.ovsdb_remote import TlsFiles, parse_remotes
@@ -28,7 +29,8 @@ from ctctl.wire.ovn_view import (
     northbound_view,
 )
 
-TIMING = Timing(ask_interval_s=5.0, answer_timeout_s=8.0, longest_pause_s=8.0)
+ANSWER_TIMEOUT_S: Final = 8.0
+LONGEST_PAUSE_S: Final = 8.0
 SOUTHBOUND = Wanted("OVN_Southbound", SOUTHBOUND_SELECTS, SOUTHBOUND_OPTIONAL)
 NORTHBOUND = Wanted("OVN_Northbound", NORTHBOUND_SELECTS)
 
@@ -75,12 +77,19 @@ class OvnSettings:
     northbound: str | None = None
     """Address of the Northbound database; by default its socket in `rundir`, where there is one."""
 
+    probe_interval_s: float = 5.0
+    """Time between two signs of life asked of an OVN database; each wakes the server, so give big fleets more."""
+
     tls: TlsSettings = field(default_factory=TlsSettings)
     """For `ssl:` addresses."""
 
+    def __post_init__(self) -> None:
+        if self.probe_interval_s < 1.0:
+            raise ValueError("probe_interval must be 1s or more")
+
 
 class OvnSource:
-    """Reports `OvnViewRead`, `DatabaseConfirmed` about every five seconds, and `DatabaseLost`.
+    """Reports `OvnViewRead`, `DatabaseConfirmed` once per probe interval, and `DatabaseLost`.
 
     Raises:
         ValueError: `database` is the local one, which is another source's.
@@ -104,7 +113,7 @@ class OvnSource:
             self._find_remotes,
             self,
             clock,
-            TIMING,
+            Timing(settings.probe_interval_s, ANSWER_TIMEOUT_S, LONGEST_PAUSE_S),
             _tls_files(settings.tls),
         )
 

@@ -17,6 +17,7 @@ from ctctl.model.events import DatabaseConfirmed, DatabaseLost, OvnViewRead
 from ctctl.model.ovn import DatapathKind, OvnDatabase, OvnView
 from ctctl.sources.ovn import DatabaseChoice, OvnSettings, OvnSource, TlsSettings
 from tests.lab.debian import SUITES, ovn_tree
+from tests.lab.namespace import Namespace
 from tests.lab.ovsdb_server import OvsdbServer, Pki, free_port, ovs_map
 from tests.sources.recorder import Recorder
 
@@ -327,6 +328,33 @@ def test_a_half_open_connection_is_noticed_within_fifteen_seconds(one_southbound
         assert time.monotonic() - paused < 15.0
         one_southbound.resume()
         recorder.ovn_view(after=recorder.mark(), timeout_s=12.0)
+
+
+@pytest.mark.parametrize("probe_interval_s", [5.0, 60.0])
+def test_a_network_that_swallows_everything_is_noticed_within_fifteen_seconds(
+    namespace: Namespace, tmp_path: Path, probe_interval_s: float
+) -> None:
+    recorder, port = Recorder(), free_port()
+    server = OvsdbServer(ovn_tree("trixie"), tmp_path, "OVN_Southbound", remotes=[f"ptcp:{port}:127.0.0.1"]).create()
+    settings = OvnSettings(remote=f"tcp:127.0.0.1:{port}", probe_interval_s=probe_interval_s)
+    source = OvnSource(OvnDatabase.SOUTHBOUND, settings, recorder.report, now)
+    namespace.call(server.start)
+    # A thread belongs to the network namespace of the thread that starts it.
+    namespace.call(recorder.running(source).__enter__)
+    try:
+        recorder.ovn_view()
+        recorder.confirmed()
+        mark, cut = recorder.mark(), time.monotonic()
+        namespace.run(
+            ["nft", "add table inet cut; add chain inet cut in { type filter hook input priority 0; policy drop; }"]
+        )
+        recorder.lost(after=mark, timeout_s=20.0)
+        assert time.monotonic() - cut < 15.5
+        namespace.run(["nft", "delete table inet cut"])
+        recorder.ovn_view(after=recorder.mark(), timeout_s=20.0)
+    finally:
+        recorder.__exit__(None, None, None)
+        server.close()
 
 
 @pytest.fixture

@@ -96,3 +96,8 @@ def test_tls_files_are_used_when_any_is_configured() -> None:
     settings = OvnSettings(tls=TlsSettings(key="/k", certificate="/c", ca="/a"))
     assert OvnSource(SB, settings, lambda event: None, now)._follower._tls == TlsFiles("/k", "/c", "/a")
     assert OvnSource(SB, OvnSettings(), lambda event: None, now)._follower._tls is None
+
+
+def test_the_probe_interval_is_bounded_below() -> None:
+    with pytest.raises(ValueError, match="1s or more"):
+        OvnSettings(probe_interval_s=0.5)
