@@ -401,6 +401,16 @@ _STALLS = (
         "lines written before the agent started", (DAEMON,),
     ),
     Metric(
+        "ctctl_log_suppressed_lines_total", COUNTER, Subject.STALLS,
+        "Messages a daemon said it dropped from its log because there were too many", "as its log is read",
+        labels=(DAEMON,),
+    ),
+    Metric(
+        "ctctl_log_skipped_bytes_total", COUNTER, Subject.STALLS,
+        "Bytes of a daemon's log that were passed over unread because it grew too fast", "as its log is read",
+        labels=(DAEMON,),
+    ),
+    Metric(
         "ctctl_log_last_read_timestamp_seconds", GAUGE, Subject.STALLS,
         "Unix time at which a daemon's log was last read to its end", "as its log is read", labels=(DAEMON,),
     ),

@@ -6,6 +6,7 @@ from ctctl.metrics.families import Families
 from ctctl.model.daemon import DaemonView
 from ctctl.model.instant import Instant
 from ctctl.model.snapshot import Snapshot
+from ctctl.model.stalls import StallTallies
 
 
 def stall_s(view: DaemonView, now: Instant) -> float:
@@ -36,7 +37,16 @@ def collect_stalls(snapshot: Snapshot, now: Instant, into: Families) -> None:
     for path, predicted_s in stalls.predicted_router_stall_s.items():
         in_use = "true" if path is stalls.path_in_use else "false"
         into.put("ctctl_predicted_router_stall_seconds", predicted_s, path, in_use)
+    _put_logs(stalls, into)
+
+
+def _put_logs(stalls: StallTallies, into: Families) -> None:
+    """How the daemons' logs are read."""
     for daemon, number in stalls.log_lines.items():
         into.put("ctctl_log_lines_total", number, daemon)
+    for daemon, number in stalls.log_suppressed.items():
+        into.put("ctctl_log_suppressed_lines_total", number, daemon)
+    for daemon, number in stalls.log_skipped_bytes.items():
+        into.put("ctctl_log_skipped_bytes_total", number, daemon)
     for daemon, read in stalls.log_read.items():
         into.put("ctctl_log_last_read_timestamp_seconds", read.wall_s, daemon)

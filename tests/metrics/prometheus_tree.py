@@ -21,9 +21,23 @@ def promtool() -> Path:
     Raises:
         AptError: it could not be downloaded.
     """
-    if on_path := shutil.which("promtool"):
+    return _program("promtool")
+
+
+@functools.cache
+def prometheus() -> Path:
+    """The `prometheus` on PATH, or Debian's, unpacked first where it is missing.
+
+    Raises:
+        AptError: it could not be downloaded.
+    """
+    return _program("prometheus")
+
+
+def _program(name: str) -> Path:
+    if on_path := shutil.which(name):
         return Path(on_path)
-    return _tree() / "usr/bin/promtool"
+    return _tree() / "usr/bin" / name
 
 
 def _tree() -> Path:

@@ -146,6 +146,8 @@ def busy_tallies() -> Tallies:
             path_in_use=FlushPath.TABLE_DUMP,
             log_lines={Daemon.VSWITCHD: 314},
             log_read={Daemon.VSWITCHD: before(1.0)},
+            log_suppressed={Daemon.VSWITCHD: 12},
+            log_skipped_bytes={Daemon.VSWITCHD: 0},
         ),
     )
 

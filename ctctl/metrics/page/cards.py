@@ -10,10 +10,18 @@ from ctctl.metrics.page import wording
 from ctctl.metrics.page.markup import Markup, element
 from ctctl.metrics.page.problems import STALL_WORTH_SAYING_S, Problem, Severity
 from ctctl.model.counts import TableStats
-from ctctl.model.daemon import Daemon
+from ctctl.model.daemon import Daemon, ThreadState
 from ctctl.model.instant import Instant
 from ctctl.model.snapshot import Snapshot
 from ctctl.model.stalls import FlushPath
+
+_STATE_WORDS: Final = {
+    ThreadState.RUNNING: "running, or waiting for a CPU",
+    ThreadState.SLEEPING: "asleep",
+    ThreadState.UNINTERRUPTIBLE: "waiting for a device or a lock",
+    ThreadState.STOPPED: "stopped by a signal",
+    ThreadState.OTHER: "in another state",
+}
 
 _PATH_WORDS: Final = {
     FlushPath.KERNEL_FILTER: "the kernel's zone filter",
@@ -68,7 +76,9 @@ def _stall_card(snapshot: Snapshot, now: Instant) -> Markup:
         return _card(question, "Not reachable", view.why_down, "bad")
     waiting_s = stall_s(view, now)
     if waiting_s >= STALL_WORTH_SAYING_S:
-        return _card(question, f"Yes, for {wording.seconds(waiting_s)}", "its main loop does not answer", "bad")
+        doing = "" if view.thread is None else f"; its main thread was last seen {_STATE_WORDS[view.thread.state]}"
+        detail = f"its main loop does not answer{doing}"
+        return _card(question, f"Yes, for {wording.seconds(waiting_s)}", detail, "bad")
     took = view.last_round_trip_s
     return _card(question, "No", "answering" if took is None else f"answered within {wording.seconds(took)}")
 
@@ -112,5 +122,5 @@ def _flush_card(snapshot: Snapshot) -> Markup:
     return _card(
         "What has ctctl done?",
         f"{wording.number(flushes)} flushes, {wording.number(holds)} holds",
-        f"verdicts since start: {judged or 'none'}; {snapshot.pending} flushes pending; switch: {snapshot.switch}",
+        f"verdicts since start: {judged or 'none'}; pending: {snapshot.pending}; switch: {snapshot.switch}",
     )
