@@ -50,6 +50,24 @@ format: ## format the code, mend what ruff can mend
 	$(BIN)/ruff format $(CHECKED)
 	$(BIN)/ruff check --fix $(CHECKED)
 
+.PHONY: bench
+bench: ## what it costs: reaction, scrapes, the central database
+	@$(SET_UP) bench
+	@$(BIN)/python -m tests.bench.reaction
+	@$(BIN)/python -m tests.bench.scrape
+	@$(BIN)/python -m tests.bench.central_database
+
+.PHONY: bench-stall
+bench-stall: ## stalls of a really blocked vswitchd, on real kernels in QEMU
+	@$(SET_UP) bench-stall
+	@$(BIN)/python -m tests.bench.stall
+
+.PHONY: docs
+docs: ## write the generated pages of docs/reference anew
+	@$(SET_UP) check
+	$(BIN)/python -m ctctl.config.reference > .venv/configuration.md && mv .venv/configuration.md docs/reference/
+	$(BIN)/ctctl metrics -o markdown > .venv/metrics.md && mv .venv/metrics.md docs/reference/
+
 .PHONY: test-fresh
 test-fresh: ## make demo and make test on freshly unpacked Debian 12 and 13
 	@$(SET_UP) test-fresh

@@ -1,12 +1,9 @@
-"""From what a target needs to a machine that has it, in order: packages, environment, OVN."""
+"""From what a target needs to a machine that has it: packages, the environment, and what is only unpacked."""
 
 from __future__ import annotations
 
-import sys
-
 from tests.lab.apt import AptError
-from tests.lab.debian import cache_directory, ovn_tree
-from tests.qemu.kernels import kernel
+from tests.lab.debian import cache_directory
 from tests.setup import packages, venv
 from tests.setup.command import log_path
 from tests.setup.errors import SetupError
@@ -31,10 +28,8 @@ def prepare(need: Need) -> None:
             if not venv.is_current():
                 venv.create()
     try:
-        for suite in need.ovn_suites:
-            ovn_tree(suite, lambda step: print(f"set-up: OVN of {step}", file=sys.stderr))
-        for series in need.kernels:
-            kernel(series)
+        for unpack in need.unpacked:
+            unpack()
     except AptError as error:
         raise SetupError(f"cannot unpack what the tests start: {error}") from error
 

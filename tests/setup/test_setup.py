@@ -32,7 +32,7 @@ def test_no_list_names_a_package_that_would_run_ovs_or_ovn_on_the_machine() -> N
 @pytest.mark.parametrize(("smaller", "larger"), [("demo", "test"), ("test", "test-slow")])
 def test_what_a_target_needs_grows_with_what_it_runs(smaller: str, larger: str) -> None:
     assert set(NEEDS[smaller].package_lists) <= set(NEEDS[larger].package_lists)
-    assert set(NEEDS[smaller].ovn_suites) <= set(NEEDS[larger].ovn_suites)
+    assert set(NEEDS[smaller].unpacked) <= set(NEEDS[larger].unpacked)
 
 
 def test_an_unknown_target_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
