@@ -129,10 +129,18 @@ class LabDaemon:
         self.namespace.run(["kill", "-s", str(int(number)), str(self.inner_pid)])
 
     def stop(self) -> None:
-        """End it as its service script would, and wait until it is gone."""
+        """End it for good, and wait until it is gone. ovn-controller then takes its chassis out of the Southbound."""
+        self._exit()
+
+    def restart(self) -> None:
+        """Stop and start it as an upgrade does: ovn-controller leaves its chassis in the Southbound meanwhile."""
+        self._exit(*(["--restart"] if self.program == "ovn-controller" else []))
+        self.start()
+
+    def _exit(self, *options: str) -> None:
         if self.is_running:
             pid = self.host_pid
-            self.appctl("exit")
+            self.appctl("exit", *options)
             self._wait_gone(pid)
 
     def kill(self) -> None:
@@ -140,11 +148,6 @@ class LabDaemon:
         pid = self.host_pid
         self.signal(signal.SIGKILL)
         self._wait_gone(pid)
-
-    def restart(self) -> None:
-        """Stop it and start it."""
-        self.stop()
-        self.start()
 
     def _wait_gone(self, pid: int) -> None:
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"{self.label} to end", END_TIMEOUT_S)

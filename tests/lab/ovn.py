@@ -119,7 +119,12 @@ class Ovn:
         self.nbctl("init", wait_hv=False)
         finish(self.northd.launch())
         self.chassis.start()
+        self._wait_registered(self.chassis)
         self.nbctl("sync")
+
+    def _wait_registered(self, chassis: Chassis) -> None:
+        # As long as a chassis is not in the Southbound, `--wait=hv` does not wait for it.
+        self.sbctl("wait-until", "chassis_private", chassis.name, f"name={chassis.name}")
 
     def log_tails(self, lines: int = 20) -> str:
         """The last lines of every daemon's log, for the message of a failure."""
@@ -161,7 +166,8 @@ class Ovn:
         chassis.create()
         chassis.start()
         self.all_chassis.append(chassis)
-        wait_until(lambda: name in self.sbctl("--bare", "--columns=name", "list", "chassis"), f"chassis {name}")
+        self._wait_registered(chassis)
+        self.nbctl("sync")
         return chassis
 
     def __enter__(self) -> Self:

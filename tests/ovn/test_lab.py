@@ -117,6 +117,18 @@ def test_a_second_chassis_has_a_map_of_its_own(ovn: Ovn) -> None:
 
 
 @each_generation
+def test_a_restarted_ovn_controller_keeps_its_chassis_and_a_stopped_one_does_not(ovn: Ovn) -> None:
+    controller = ovn.daemon("ovn-controller")
+    controller.restart()
+    assert "chassis-1" in ovn.sbctl("show")
+    controller.stop()
+    assert not controller.is_running
+    assert "chassis-1" not in ovn.sbctl("show")
+    controller.start()
+    wait_until(lambda: "chassis-1" in ovn.sbctl("show"), "the chassis to come back")
+
+
+@each_generation
 def test_a_daemon_can_be_stopped_continued_killed_and_restarted(ovn: Ovn) -> None:
     vswitchd = ovn.daemon("ovs-vswitchd")
     vswitchd.signal(signal.SIGSTOP)
