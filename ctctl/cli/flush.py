@@ -14,7 +14,7 @@ from ctctl.agent.reports import Report
 from ctctl.cli import direct
 from ctctl.cli.exit_codes import ExitCode
 from ctctl.cli.options import config_option, output_option, settings_from
-from ctctl.cli.output import Output, print_json, print_table
+from ctctl.cli.output import Output, print_json, print_table, printable
 from ctctl.cli.zones import list_zones
 from ctctl.clients.control import NoAgentError, ask
 from ctctl.config.settings import Settings
@@ -60,7 +60,7 @@ def flush(
         print_json(reports)
     else:
         print_table(_COLUMNS, reports)
-    return _exit_code(reports)
+    return _exit_code(reports, is_dry_run=dry_run)
 
 
 def _confirm(settings: Settings, zones: tuple[FlushableZoneId, ...], routers: tuple[str, ...]) -> None:
@@ -68,7 +68,7 @@ def _confirm(settings: Settings, zones: tuple[FlushableZoneId, ...], routers: tu
         raise click.UsageError("refusing to ask without a terminal; look with --dry-run, then add --yes")
     for report in list_zones(settings):
         if report["ct_zone"] in zones or report["owner"] in routers or report["alias"] in routers:
-            owner = report["owner"] or "no owner"
+            owner = printable(str(report["owner"] or "no owner"))
             click.echo(f"zone {report['ct_zone']} ({report['kind']}) of {owner}: {report['entries']} entries")
     click.confirm("Delete these entries?", abort=True)
 
@@ -89,12 +89,13 @@ def _carry_out(
     return cast("list[Report]", answer)
 
 
-def _exit_code(reports: list[Report]) -> int:
+def _exit_code(reports: list[Report], *, is_dry_run: bool) -> int:
     outcomes = {str(r["outcome"]) for r in reports}
     reasons = {str(r["reason"]) for r in reports if r["outcome"] == "refused"}
     if "failed" in outcomes:
         return ExitCode.FAILED
-    return ExitCode.REFUSED if reasons - {Reason.DRY_RUN.value} else ExitCode.DONE
+    asked_for = {Reason.DRY_RUN.value} if is_dry_run else set()
+    return ExitCode.REFUSED if reasons - asked_for else ExitCode.DONE
 
 
 def _detail(report: Report) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Final
 
 import click
@@ -17,6 +18,7 @@ _COMMANDS: Final = {
     "agent": "ctctl.cli.agent",
     "zones": "ctctl.cli.zones",
     "flush": "ctctl.cli.flush",
+    "doctor": "ctctl.cli.doctor",
     "status": "ctctl.cli.status",
     "events": "ctctl.cli.events",
     "pause": "ctctl.cli.pause",
@@ -50,32 +52,52 @@ def ctctl_command() -> None:
 
 def main() -> None:
     """Run the command line; never shows a traceback."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot spell is still a result
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    stdout = sys.stdout
     try:
         code = ctctl_command.main(arguments, prog_name="ctctl", standalone_mode=False)
-    except click.exceptions.Abort:
-        return _complain("aborted", ExitCode.FAILED)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return _without_reader()
+    except SystemExit as end:
+        # When a pipe breaks under them, click replaces standard output and exits, and rich exits on the error itself.
+        # Completion for a shell exits too.
+        is_broken = sys.stdout is not stdout or isinstance(end.__context__, BrokenPipeError)
+        return _without_reader() if is_broken else int(end.code or 0)
     except click.ClickException as error:
         error.show()
         return ExitCode.USAGE
-    except (ConfigError, InvalidZoneError) as error:
-        return _complain(str(error), ExitCode.USAGE)
-    except CtctlError as error:
-        return _complain(str(error), ExitCode.FAILED)
-    except BrokenPipeError:
-        # The reader of a pipe went away; so may we, quietly and without a second error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
-    except KeyboardInterrupt:
-        return _complain("interrupted", ExitCode.FAILED)
-    except Exception as error:  # noqa: BLE001  # the last boundary: a defect is reported, not dumped on an operator
-        kind = type(error).__name__
-        return _complain(f"unexpected {kind}: {error}; please report this with what you ran", ExitCode.FAILED)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last boundary: nothing is dumped on an operator
+        return _complain(*_explained(error))
     return int(code or ExitCode.DONE)
+
+
+def _explained(error: BaseException) -> tuple[str, ExitCode]:
+    match error:
+        case click.exceptions.Abort() | KeyboardInterrupt():
+            return "aborted", ExitCode.FAILED
+        case ConfigError() | InvalidZoneError():
+            return str(error), ExitCode.USAGE
+        case CtctlError():
+            return str(error), ExitCode.FAILED
+        case OSError():
+            return f"the operating system refused: {error}", ExitCode.FAILED
+        case _:
+            text = f"unexpected {type(error).__name__}: {error}; please report this with what you ran"
+            return text, ExitCode.FAILED
+
+
+def _without_reader() -> int:
+    """The reader of a pipe went away; so may we, quietly and without a second error at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return int(ExitCode.DONE)
 
 
 def _complain(text: str, code: ExitCode) -> int:

@@ -36,4 +36,4 @@ def _shown(value: object) -> object:
         return ", ".join(f"{key} {_shown(item)}" for key, item in value.items()) or "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if value != "" else "-"
+    return "-" if value in ("", None) else value
