@@ -30,7 +30,7 @@ pytestmark = pytest.mark.ovn
 
 VSWITCHD = Daemon.VSWITCHD
 SETTINGS = StallSettings()
-MARGIN_S = 0.4
+MARGIN_S = 1.0
 """What a busy test machine may add."""
 
 
