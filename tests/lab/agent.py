@@ -29,6 +29,7 @@ from tests.lab.ovn import Ovn
 
 PROGRAM = (sys.executable, "-m", "ctctl")
 END_TIMEOUT_S = 15.0
+CONTROLLER_LOG = "ovn-controller.log"
 
 Settings = Mapping[str, Mapping[str, Any]]
 
@@ -106,7 +107,7 @@ class LabAgent:
         }
         if ovn is not None:
             self._needs["ovs"] = {"db": ovn.ovs_db, "rundir": str(ovn.ovs_rundir), "log": str(ovn.ovs_log)}
-            self._needs["ovn"] = {"rundir": str(ovn.ovn_rundir)}
+            self._needs["ovn"] = {"rundir": str(ovn.ovn_rundir), "log": str(ovn.chassis.ovn_logdir / CONTROLLER_LOG)}
         self.configure(settings or {})
 
     # Life.
