@@ -136,17 +136,15 @@ def payload(flow: Flow) -> bytes:
     parts = [nest(1, original_tuple(flow)), nest(2, reply_tuple(flow))]
     if flow.zone and flow.direction == "both":
         parts.append(attr(18, u16(flow.zone)))
-    parts.append(attr(3, u32(flow.status)))
+    parts += [attr(3, u32(flow.status)), attr(8, u32(flow.mark))]
+    if flow.labels:
+        parts.append(attr(22, flow.labels))
+    parts += [attr(12, u32(flow.entry_id)), attr(11, u32(1))]
     if flow.timeout_s is not None:
         parts.append(attr(7, u32(flow.timeout_s)))
     parts += _state(flow)
     if flow.started_ns is not None:
-        parts.append(nest(20, attr(1, struct.pack("!Q", flow.started_ns))))
-    if flow.mark:
-        parts.append(attr(8, u32(flow.mark)))
-    if flow.labels:
-        parts.append(attr(22, flow.labels))
-    parts += [attr(12, u32(flow.entry_id)), attr(11, u32(1))]
+        parts += [nest(9, attr(1, bytes(8)), attr(2, bytes(8))), nest(20, attr(1, struct.pack("!Q", flow.started_ns)))]
     return struct.pack("!BBH", flow.family, 0, 0) + b"".join(parts)
 
 

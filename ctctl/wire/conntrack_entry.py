@@ -1,4 +1,4 @@
-"""One conntrack entry out of a dump or look-up: decoded whole, or only what recognises it later."""
+"""One conntrack entry out of a dump or look-up, decoded whole."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from ctctl.wire.conntrack import (
     u16,
     u32,
 )
-from ctctl.wire.conntrack_walk import ENTRY_OFFSET, walk_attributes
 from ctctl.wire.netlink import MalformedMessageError
 
 CTA_PROTO_NUM: Final = 1
@@ -149,28 +148,6 @@ def entry(payload: netlink.Bytes) -> Entry:
         timeout_s=u32(values[CTA_TIMEOUT]) if CTA_TIMEOUT in values else None,
         started_wall_s=_start(values.get(CTA_TIMESTAMP)),
         tcp_state=_tcp_state(values.get(CTA_PROTOINFO)),
-    )
-
-
-def sighting(block: netlink.Bytes, start: int, end: int, seen: Instant) -> Sighting:
-    """What recognises the entry whose message is `block[start:end]` later, five times as fast as `entry`.
-
-    Raises:
-        MalformedMessageError: see `entry`.
-    """
-    values = {kind: (value, after) for kind, value, after in walk_attributes(block, start + ENTRY_OFFSET, end)}
-    if not {CTA_ZONE, CTA_TUPLE_ORIG, CTA_ID} <= values.keys():
-        return entry(memoryview(block)[start + netlink.HEADER.size : end]).sighting(seen)
-    timeout = values.get(CTA_TIMEOUT)
-    timestamp = values.get(CTA_TIMESTAMP)
-    first, last = values[CTA_TUPLE_ORIG]
-    return Sighting(
-        zone=ZoneId(u16(bytes(block[slice(*values[CTA_ZONE])]))),
-        family=block[start + netlink.HEADER.size],
-        tuple_orig=bytes(block[first:last]),
-        entry_id=u32(bytes(block[slice(*values[CTA_ID])])),
-        expires_boot_s=None if timeout is None else seen.boot_s + u32(bytes(block[slice(*timeout)])),
-        started_wall_s=None if timestamp is None else _start(bytes(block[slice(*timestamp)])),
     )
 
 

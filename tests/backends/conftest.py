@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fake_kernel import FakeKernel
+from tests.netlink_recorder import every_delete_is_limited, recorder  # noqa: F401 (fixtures, used by name)
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from ctctl.errors import InvalidZoneError
 from ctctl.model.conntrack import EntryKey, Sighting
 from ctctl.model.instant import Instant
 from ctctl.wire.conntrack_detail import DetailCounter
-from ctctl.wire.conntrack_entry import Entry, entry, sighting
+from ctctl.wire.conntrack_entry import Entry, entry
+from ctctl.wire.conntrack_quick import sighting, traits
 from ctctl.wire.netlink import MalformedMessageError
 from tests import flows
 from tests.backends.contract import ALL_KINDS
@@ -98,12 +100,53 @@ def test_a_sighting_is_the_same_by_the_short_way_and_by_the_long(flow: Flow) -> 
 @given(any_flow)
 def test_an_entry_cut_anywhere_is_refused_or_lacks_only_its_last_attributes(flow: Flow) -> None:
     payload = flows.payload(flow)
-    needed = len(payload) - 8  # all but CTA_USE, which nobody reads
-    for length in range(len(payload)):
-        if length == needed:
-            continue
-        with pytest.raises(MalformedMessageError):
-            entry(payload[:length])
+    boundaries, position = [], 4
+    while position < len(payload):
+        length, kind = struct.unpack_from("=HH", payload, position)
+        position += (length + 3) & ~3
+        boundaries += [position] if kind == 12 or boundaries else []  # its id is the last that it must have
+    for length in set(range(len(payload))) - set(boundaries):
+        if length % 4 == 0 or length + 4 - length % 4 not in boundaries:  # else only padding is missing
+            with pytest.raises(MalformedMessageError):
+                entry(payload[:length])
+
+
+@given(any_flow)
+def test_the_traits_are_the_same_by_the_short_way_and_by_the_long(flow: Flow) -> None:
+    message = message_of(flow)
+    found = entry(flows.payload(flow))
+    assert traits(message, 0, len(message)) == (found.protocol, found.tcp_state, found.is_assured)
+
+
+@given(any_flow, st.integers(20, 400), st.integers(0, 255))
+def test_with_a_wrong_byte_the_short_way_says_no_more_than_the_long(flow: Flow, at: int, value: int) -> None:
+    message = bytearray(message_of(flow))
+    message[20 + (at - 20) % (len(message) - 20)] = value
+    try:
+        whole = entry(message[16:])
+    except MalformedMessageError:
+        return
+    if not whole.is_zoned_by_reply:
+        assert sighting(message, 0, len(message), SEEN).tuple_orig == whole.tuple_orig
+    assert traits(message, 0, len(message))[0] == whole.protocol
+
+
+@each_kernel
+def test_usual_entries_of_real_kernels_need_no_whole_decoding(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole: list[int] = []
+    monkeypatch.setattr("ctctl.wire.conntrack_quick.entry", lambda payload: whole.append(1) or entry(payload))
+    usual = 0
+    for block in sample.dump:
+        position = 0
+        while position < len(block):
+            length, kind = struct.unpack_from("=IH", block, position)
+            if kind == 0x100:
+                traits(block, position, position + length)
+                sighting(block, position, position + length, SEEN)
+                usual += b"\x06\0\x12\0" in block[position : position + length]
+            position += length
+    assert usual >= 10
+    assert len(whole) == 2 * (sum(1 for _ in decoded(sample)) - usual)
 
 
 @pytest.mark.parametrize("proto", ["tcp", "udp", "sctp", "icmp"])

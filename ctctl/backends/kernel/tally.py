@@ -13,7 +13,7 @@ from ctctl.model.instant import Instant
 from ctctl.wire import netlink
 from ctctl.wire.conntrack_count import ZoneCounter
 from ctctl.wire.conntrack_detail import DetailCounter
-from ctctl.wire.conntrack_entry import sighting
+from ctctl.wire.conntrack_quick import sighting
 from ctctl.wire.conntrack_walk import DumpEnd
 
 LONG_LIVED_S: Final = 300.0
