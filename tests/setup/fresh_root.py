@@ -24,6 +24,7 @@ from tests.lab.apt import AptError, machine_archive
 from tests.lab.debian import cache_directory
 from tests.setup import machine
 from tests.setup.errors import SetupError
+from tests.setup.interrupts import end_tidily
 from tests.setup.paths import CLONE
 from tests.setup.services import POLICY
 
@@ -126,4 +127,5 @@ def _enabled_services(root: Path) -> set[str]:
 
 
 if __name__ == "__main__":
+    end_tidily()
     sys.exit(main(sys.argv[1:]))
