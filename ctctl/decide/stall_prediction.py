@@ -18,8 +18,8 @@ from ctctl.model.stalls import FlushPath
 DEFAULT_ZONES_PER_ROUTER: Final = 4.0
 """A router's own two zones, and two of the switch that becomes local with it."""
 
-FILTER_SINCE_OVS: Final = (3, 4)
-FILTER_SINCE_LINUX: Final = (6, 8)
+_FILTER_SINCE_OVS: Final = (3, 4)
+_FILTER_SINCE_LINUX: Final = (6, 8)
 
 
 def predicted_router_stall_s(dump_s: float, flush_s: float, zones_per_router: float, path: FlushPath) -> float:
@@ -49,7 +49,7 @@ def path_in_use(ovs_version: str | None, kernel_release: str, datapath: Datapath
     ovs, linux = leading_numbers(ovs_version), leading_numbers(kernel_release)
     if ovs is None or linux is None:
         return None
-    return FlushPath.KERNEL_FILTER if ovs >= FILTER_SINCE_OVS and linux >= FILTER_SINCE_LINUX else FlushPath.TABLE_DUMP
+    return FlushPath.KERNEL_FILTER if ovs >= _FILTER_SINCE_OVS and linux >= _FILTER_SINCE_LINUX else FlushPath.TABLE_DUMP
 
 
 def leading_numbers(version: str) -> tuple[int, int] | None:
