@@ -34,6 +34,10 @@ class Deadline:
         self._end_s = time.monotonic() + timeout_s
         self._should_stop = should_stop
 
+    def share(self, steps: int) -> Deadline:
+        """A deadline for the first of so many steps, which leaves the others their part of the time."""
+        return Deadline(self.remaining_s() / steps, self._should_stop)
+
     @property
     def timeout_s(self) -> float:
         """Seconds that the exchange had in all."""

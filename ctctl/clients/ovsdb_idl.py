@@ -127,14 +127,19 @@ class Replica:
         self._clock = clock
         self._idl = _open(address, _narrowed(schema, selects, optional))
         self._connection_seqno: int | None = None
-        self._seen_seqno = 0
         self._row_counts: dict[str, int] = {}
         self._plain_rows: dict[str, dict[uuid.UUID, Row]] = {table: {} for table in self._idl.tables}
         self._asked: Instant = clock()
         self._confirmed: Instant | None = None
         self._heard: Instant = self._asked
         self._received_bytes = 0
+        self._verdict = ""  # the IDL's own words on a server it does not want
         self._last_words = ""
+
+    @property
+    def address(self) -> str:
+        """Where the server is."""
+        return self._address
 
     @property
     def is_synced(self) -> bool:
@@ -189,7 +194,7 @@ class Replica:
             raise
         # Whatever the library raises, the replica may have missed an update: there is no narrower class for that.
         except Exception as e:
-            raise ReplicaFaultError(f"fault inside the IDL: {type(e).__name__}: {_text(e)}") from e
+            raise ReplicaFaultError(f"{self._address}: fault inside the IDL: {type(e).__name__}: {_text(e)}") from e
         self._listen()
 
     def _advance(self) -> bool:
@@ -221,16 +226,18 @@ class Replica:
     def _listen(self) -> None:
         """Take in what the library said. A warning out of the IDL proper means that it dropped or bent an update."""
         for said in library_log.take():
-            is_from_idl = said.file == "idl.py"
-            if is_from_idl and said.is_warning:
-                raise ReplicaFaultError(f"the IDL warned: {said.text}")
-            if is_from_idl or not self._last_words:
-                self._last_words = said.text.removeprefix(f"{self._address}: ")
+            text = said.text.removeprefix(f"{self._address}: ")
+            if said.file != "idl.py":
+                self._last_words = text
+            elif said.is_warning:
+                raise ReplicaFaultError(f"{self._address}: the IDL warned: {text}")
+            else:
+                self._verdict = text
 
     def _lost(self, what: str) -> ReplicaLostError:
         """An error with the library's own reason, if it gave one."""
         self._listen()
-        return ReplicaLostError(f"{what}: {self._last_words or 'closed by the server'}")
+        return ReplicaLostError(f"{what}: {self._verdict or self._last_words or 'closed by the server'}")
 
     def take_changed(self) -> frozenset[str]:
         """The tables whose rows changed since the last call; every table after the first synchronisation."""

@@ -155,30 +155,37 @@ def _who_may_open(path: Path) -> str:
 
 
 def _connect_inet(remote: Remote, deadline: Deadline) -> socket.socket:
+    """Connect to the first of the host's addresses that answers; a silent one does not use up the others' time."""
+    addresses = _resolve(remote, deadline)
     refusals: list[str] = []
-    cause: OSError | None = None
-    for family, address in _resolve(remote, deadline):
+    cause: Exception | None = None
+    for tried, (family, address) in enumerate(addresses):
         stream = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
-            error = stream.connect_ex(address)
-            if error == errno.EINPROGRESS:
-                deadline.wait_for(stream, POLLOUT, f"connecting to {remote}")
-                error = stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if error == 0:
-                stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return stream
-            cause = OSError(error, os.strerror(error))
-        except OSError as e:
+            _finish_connect(stream, address, deadline.share(len(addresses) - tried), remote)
+        except (OSError, TimedOutError) as e:
+            stream.close()
             cause = e
+            refusals.append(str(e.strerror or e) if isinstance(e, OSError) else f"no answer from {address[0]!s}")
         except BaseException:
             stream.close()
             raise
-        stream.close()
-        refusals.append(cause.strerror or str(cause))
-    raise UnavailableError(
-        f"cannot connect to {remote}: {', '.join(dict.fromkeys(refusals))}",
-        remedy="check that the server listens there and that no firewall is in between",
-    ) from cause
+        else:
+            return stream
+    what = f"cannot connect to {remote}: {', '.join(dict.fromkeys(refusals))}"
+    if isinstance(cause, TimedOutError):
+        raise TimedOutError(what, remedy="check that the server is up and that no firewall is in between") from cause
+    raise UnavailableError(what, remedy="check that the server listens there") from cause
+
+
+def _finish_connect(stream: socket.socket, address: _Address, deadline: Deadline, remote: Remote) -> None:
+    error = stream.connect_ex(address)
+    if error == errno.EINPROGRESS:
+        deadline.wait_for(stream, POLLOUT, f"connecting to {remote}")
+        error = stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if error != 0:
+        raise OSError(error, os.strerror(error))
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 _Address = tuple[str | int | bytes, ...]

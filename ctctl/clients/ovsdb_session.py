@@ -88,7 +88,10 @@ class ReplicaSession:
         self._replica.step(self._wait_s(), wake_fd)
         now = self._clock()
         if self._replica.silence_s(now) > self._timing.answer_timeout_s:
-            raise TimedOutError(f"the server sent nothing for {self._timing.answer_timeout_s:g} s although asked")
+            raise TimedOutError(
+                f"{self._replica.address} sent nothing for {self._timing.answer_timeout_s:g} s although asked",
+                remedy="look at the server's process and at the network in between",
+            )
         confirmed = self._replica.confirmed
         if confirmed is None:
             return

@@ -13,6 +13,9 @@ import structlog
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase
 
+MAX_REASONS: Final = 8
+"""Reasons told per trouble; some contain what differs each time, and then the first few say it all."""
+
 CALM_S: Final = 30.0
 """Seconds without a loss after which trouble is over."""
 
@@ -30,7 +33,7 @@ class TroubleLog:
     def lost(self, why: str, *, is_configured: bool) -> None:
         """The database cannot be read, because of `why`."""
         self._calm_since = None
-        if why in self._reasons:
+        if why in self._reasons or len(self._reasons) >= MAX_REASONS:
             return
         if not is_configured:
             self._log.info("database not followed", database=self._database, why=why)

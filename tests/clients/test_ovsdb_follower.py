@@ -180,7 +180,7 @@ def test_an_exception_inside_the_idl_for_ever_is_told_once_and_costs_little(
         while following.follower.faults < 4:
             time.sleep(0.05)
     lasted_s = time.monotonic() - started
-    assert following.told.reasons == ["fault inside the IDL: UnprintableError: (no text)"]
+    assert following.told.reasons == [f"{server.address}: fault inside the IDL: UnprintableError: (no text)"]
     assert following.told.queue.empty()
     # One attempt is allowed beyond the bound.
     assert following.cpu_s < CPU_RATIO * lasted_s + 0.1
@@ -217,6 +217,15 @@ def test_a_server_that_hangs_up_is_told_and_tried_again(server: FakeOvsdbServer,
         following.told.next(str)
         server.answer = well_behaved
         following.told.next(Content)
+
+
+def test_the_reason_for_a_loss_is_the_last_thing_the_library_said(server: FakeOvsdbServer) -> None:
+    with Following(server.address) as following:
+        following.told.next(Content)
+        server.peers[-1].close()
+        why = following.told.next(str)
+        assert why.startswith(f"connection to {server.address} lost: ")
+        assert "connect" not in why.partition("lost: ")[2].replace("connection ", "")
 
 
 @pytest.mark.parametrize("method", ["get_schema", "monitor", "echo"])

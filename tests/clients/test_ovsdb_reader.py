@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ctctl.clients import ovsdb_remote
 from ctctl.clients.deadline import Deadline, StoppedError
 from ctctl.clients.ovsdb_connection import ConnectionLostError, OvsdbConnection, fetch_schema
 from ctctl.clients.ovsdb_reader import LocalOvsdbReader
@@ -164,6 +167,7 @@ def test_descriptors_stay_constant_over_failures(server: FakeOvsdbServer, reader
     def descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
+    gc.collect()  # what earlier tests left behind must not go during this one
     server.answer = lambda method, params: b"garbage"
     counts = set()
     for _ in range(20):
@@ -232,3 +236,28 @@ def test_an_address_is_understood_as_ovs_does(text: str, remotes: tuple[Remote, 
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(UnavailableError, match="no OVSDB address"):
         parse_remotes(text)
+
+
+def test_a_silent_address_leaves_the_next_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name with two addresses, of which the first swallows packets."""
+    silent = socket.create_server(("127.0.0.2", 0), backlog=0)
+    port = silent.getsockname()[1]
+    fillers = [socket.socket() for _ in range(4)]
+    listener = socket.create_server(("127.0.0.1", port))
+    try:
+        for filler in fillers:  # a full queue: the kernel ignores further connections
+            filler.setblocking(False)  # noqa: FBT003 - the library's signature
+            filler.connect_ex(("127.0.0.2", port))
+        addresses = [(socket.AF_INET, ("127.0.0.2", port)), (socket.AF_INET, ("127.0.0.1", port))]
+        monkeypatch.setattr(ovsdb_remote, "_resolve", lambda remote, deadline: addresses)
+        stream = ovsdb_remote.connect(Remote("tcp", host="db.example", port=port), None, Deadline(2.0))
+        assert stream.getpeername()[0] == "127.0.0.1"
+        stream.close()
+    finally:
+        for opened in (silent, listener, *fillers):
+            opened.close()
+
+
+def test_a_name_that_cannot_be_looked_up_is_told() -> None:
+    with pytest.raises(UnavailableError, match=r"cannot look up 'no-such-host\.invalid'"):
+        ovsdb_remote.connect(Remote("tcp", host="no-such-host.invalid", port=6642), None, Deadline(30.0))

@@ -19,6 +19,7 @@ class HandReplica:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
+        self.address = "unix:/hand"
         self.confirmed: Instant | None = None
         self.asked = scene.now()
         self.is_idle = False
@@ -159,7 +160,7 @@ def test_a_server_that_owes_an_answer_for_too_long_ends_the_session(scene: Scene
     scene.replica.silent_s = 5.0
     scene.turn()
     scene.replica.silent_s = 5.1
-    with pytest.raises(TimedOutError, match="sent nothing for 5 s"):
+    with pytest.raises(TimedOutError, match="unix:/hand sent nothing for 5 s"):
         scene.turn()
 
 

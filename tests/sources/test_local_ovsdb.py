@@ -101,6 +101,12 @@ def test_a_connection_that_comes_and_goes_for_ten_minutes_fills_no_log(scene: Sc
     assert sum(isinstance(event, DatabaseLost) for event in scene.events) == 300
 
 
+def test_reasons_that_differ_each_time_fill_no_log(scene: Scene, log: LogCapture) -> None:
+    for number in range(1000):
+        scene.source.connection_lost(f"fault {number}", is_configured=True)
+    assert len(log.entries) == 8
+
+
 def test_stop_before_run_makes_run_return(scene: Scene) -> None:
     scene.source.stop()
     scene.source.run()
