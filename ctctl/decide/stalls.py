@@ -181,7 +181,8 @@ class StallTracker:
         episodes[episode.daemon, episode.thread] = episodes.get((episode.daemon, episode.thread), 0) + 1
         if episode.rcu_blocked_s > 0:
             rcu[episode.thread] = rcu[episode.thread].observe(episode.rcu_blocked_s)
-        near = (self._tallies.near_router_change or 0) + bool(episode.routers)
+        is_near = episode.daemon is Daemon.VSWITCHD and bool(episode.routers)
+        near = (self._tallies.near_router_change or 0) + is_near
         self._tallies = replace(self._tallies, episodes=episodes, rcu_stall_seconds=rcu, near_router_change=near)
         return [episode]
 

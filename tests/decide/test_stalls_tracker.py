@@ -292,6 +292,13 @@ def test_a_router_whose_zones_appear_right_after_the_stall_is_named(script: Scri
     assert script.ended[0].routers == ("arrived",)
 
 
+def test_a_stall_of_ovn_controller_is_not_counted_near_a_router(script: Script) -> None:
+    script.routers = {"r1"}
+    script.tell(5.0, LongPoll(Daemon.OVN_CONTROLLER, "main", 2.0, 1.0, 1.0, at(5.0)))
+    script.pass_until(20.0)
+    assert script.tracker.tallies.near_router_change == 0
+
+
 def test_a_stall_with_no_router_near_counts_as_none(script: Script) -> None:
     script.polled(8.5, 4000, 10, 10)
     script.pass_until(20.0)
