@@ -117,6 +117,20 @@ def test_a_second_chassis_has_a_map_of_its_own(ovn: Ovn) -> None:
 
 
 @each_generation
+def test_a_rebuilt_southbound_gives_the_router_another_datapath(ovn: Ovn) -> None:
+    ovn.add_router("r1")
+    ovn.router_zones("r1")
+    columns = ("--bare", "--columns=_uuid", "find", "datapath_binding", "external_ids:name=r1")
+    before = ovn.sbctl(*columns)
+    ovn.rebuild_southbound()
+    ovn.router_zones("r1")
+    after = ovn.sbctl(*columns)
+    assert before
+    assert after
+    assert before != after
+
+
+@each_generation
 def test_a_restarted_ovn_controller_keeps_its_chassis_and_a_stopped_one_does_not(ovn: Ovn) -> None:
     controller = ovn.daemon("ovn-controller")
     controller.restart()
