@@ -84,11 +84,13 @@ def test_a_telemetry_path_that_cannot_be_is_refused_at_start(path: str) -> None:
 
 
 def test_several_addresses_of_both_families_are_served() -> None:
-    with serving(WebSettings((":0", "127.0.0.1:0", "[::1]:0", "localhost:0"))) as server:
+    try:
+        socket.getaddrinfo(name := "localhost", None)
+    except OSError:
+        name = "127.0.0.1"  # a minimal root has no /etc/hosts
+    with serving(WebSettings((":0", "127.0.0.1:0", "[::1]:0", f"{name}:0"))) as server:
         assert len(server.addresses) == 4
-        for family_host, (_, port) in zip(
-            ("127.0.0.1", "127.0.0.1", "::1", "localhost"), server.addresses, strict=True
-        ):
+        for family_host, (_, port) in zip(("127.0.0.1", "127.0.0.1", "::1", name), server.addresses, strict=True):
             connection = http.client.HTTPConnection(family_host, port, timeout=20)
             connection.request("GET", "/-/healthy")
             assert connection.getresponse().status == 200
