@@ -272,10 +272,11 @@ def _keep_alive(connection: socket.socket) -> None:
     """Let the kernels notice a host or network that is gone within 15 s, at no cost to the server's process."""
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5)
+        # Asked after 4, 7, 10 and 13 s of silence, the last time in vain; the same with data on the way.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 4)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 3)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 14_000)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 12_000)
 
 
 def _open(address: str, schema: SchemaHelper) -> _FollowingIdl:

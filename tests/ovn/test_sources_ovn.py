@@ -330,13 +330,12 @@ def test_a_half_open_connection_is_noticed_within_fifteen_seconds(one_southbound
         recorder.ovn_view(after=recorder.mark(), timeout_s=12.0)
 
 
-@pytest.mark.parametrize("probe_interval_s", [5.0, 60.0])
-def test_a_network_that_swallows_everything_is_noticed_within_fifteen_seconds(
-    namespace: Namespace, tmp_path: Path, probe_interval_s: float
+def test_a_network_that_swallows_everything_is_noticed_within_fifteen_seconds_without_asking(
+    namespace: Namespace, tmp_path: Path
 ) -> None:
     recorder, port = Recorder(), free_port()
     server = OvsdbServer(ovn_tree("trixie"), tmp_path, "OVN_Southbound", remotes=[f"ptcp:{port}:127.0.0.1"]).create()
-    settings = OvnSettings(remote=f"tcp:127.0.0.1:{port}", probe_interval_s=probe_interval_s)
+    settings = OvnSettings(remote=f"tcp:127.0.0.1:{port}", probe_interval_s=60.0)
     source = OvnSource(OvnDatabase.SOUTHBOUND, settings, recorder.report, now)
     namespace.call(server.start)
     # A thread belongs to the network namespace of the thread that starts it.
@@ -349,7 +348,7 @@ def test_a_network_that_swallows_everything_is_noticed_within_fifteen_seconds(
             ["nft", "add table inet cut; add chain inet cut in { type filter hook input priority 0; policy drop; }"]
         )
         recorder.lost(after=mark, timeout_s=20.0)
-        assert time.monotonic() - cut < 15.5
+        assert time.monotonic() - cut < 15.0
         namespace.run(["nft", "delete table inet cut"])
         recorder.ovn_view(after=recorder.mark(), timeout_s=20.0)
     finally:
