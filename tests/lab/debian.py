@@ -139,6 +139,8 @@ def _write_programs(tree: Path, final: Path) -> None:
 
 
 def _build(suite: str, final: Path, say: Progress) -> None:
+    for abandoned in final.parent.glob(f".{final.name}-*"):
+        shutil.rmtree(abandoned)  # whoever made it was killed: the lock is ours
     with tempfile.TemporaryDirectory(prefix=f".{final.name}-", dir=final.parent) as scratch:
         apt = PrivateApt(Path(scratch, "apt"), suite, machine_archive())
         say(f"{suite}: reading package lists")

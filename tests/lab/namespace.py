@@ -16,6 +16,7 @@ import queue
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -33,7 +34,8 @@ CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
-START_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 30.0
+END_TIMEOUT_S = 30.0
 
 # /proc/self is still the owner's /proc here and so names the number by which the owner knows this process.
 # SIGCHLD is ignored, and stays so over exec: the kernel then reaps every orphan in the namespace by itself.
@@ -280,7 +282,13 @@ class Namespace:
         for pipe in (self._holder.stdin, self._holder.stdout, self._holder.stderr):
             if pipe is not None:
                 pipe.close()
-        self._holder.wait()
+        try:
+            self._holder.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            # Its first process never came to read the pipe; the whole session is the holder's own.
+            os.killpg(self._holder.pid, signal.SIGKILL)
+            self._holder.wait()
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
