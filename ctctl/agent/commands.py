@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Final, Protocol
 
 from ctctl.agent.control import Handler, Request
 from ctctl.agent.loop import ManualOutcome
 from ctctl.agent.reports import Report, event_reports, flush_report, refusal_report, status_report, zone_reports
 from ctctl.errors import CtctlError, UnavailableError
+from ctctl.model.flush import Address
 from ctctl.model.ids import FlushableZoneId, flushable_zone_id
 from ctctl.model.snapshot import Snapshot
 
@@ -20,7 +22,13 @@ class AskFlush(Protocol):
     """Flushes by hand through the control loop."""
 
     def __call__(
-        self, zones: tuple[FlushableZoneId, ...], routers: tuple[str, ...], *, is_dry_run: bool, timeout_s: float
+        self,
+        zones: tuple[FlushableZoneId, ...],
+        routers: tuple[str, ...],
+        *,
+        is_dry_run: bool,
+        timeout_s: float,
+        address: Address | None = None,
     ) -> tuple[ManualOutcome, ...] | None:
         """None when it was not over in time."""
         ...
@@ -69,11 +77,13 @@ class Commands:
         return event_reports(self._require(), after if isinstance(after, int) else 0)
 
     def flush(self, request: Request) -> list[Report]:
-        """Flush zones and routers; `zones`: numbers, `routers`: names, `dry_run`: look only."""
+        """Flush `zones` (numbers) and `routers` (names); `address`: only entries that have it, `dry_run`: look only."""
         zones = tuple(flushable_zone_id(zone) for zone in _list(request, "zones"))
         routers = tuple(str(name) for name in _list(request, "routers"))
         is_dry_run = request.get("dry_run") is True
-        outcomes = self._ask_flush(zones, routers, is_dry_run=is_dry_run, timeout_s=FLUSH_TIMEOUT_S)
+        outcomes = self._ask_flush(
+            zones, routers, is_dry_run=is_dry_run, timeout_s=FLUSH_TIMEOUT_S, address=_address(request)
+        )
         if outcomes is None:
             raise UnavailableError(
                 f"not over after {FLUSH_TIMEOUT_S:.0f}s; it goes on", remedy="follow it with `ctctl events --follow`"
@@ -104,6 +114,16 @@ def _list(request: Request, key: str) -> list[object]:
     if not isinstance(found, list):
         raise CtctlError(f"{key} must be a list")
     return found
+
+
+def _address(request: Request) -> Address | None:
+    text = request.get("address")
+    if text is None:
+        return None
+    try:
+        return ip_address(str(text))
+    except ValueError as error:
+        raise CtctlError(f"{text} is no IP address") from error
 
 
 def _flush_report(outcome: ManualOutcome) -> Report:

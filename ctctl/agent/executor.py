@@ -74,15 +74,33 @@ class Clearance:
     refusal: Refusal | None = None
 
 
+RememberRequest = Callable[[str], None]
+"""Notes, so that a restart knows it, that a request from the file is being carried out; raises UnavailableError."""
+
+
+def _cannot_remember(name: str) -> None:
+    raise UnavailableError(f"nothing remembers request {name}")
+
+
 class Executor:
     """`submit` an order; `FlushFinished` comes back through `report`, whatever happens to it."""
 
-    def __init__(self, reader: MapReader, look_up: LookUp, journal: Journal, report: Report, clock: Clock) -> None:
+    def __init__(
+        self,
+        reader: MapReader,
+        look_up: LookUp,
+        journal: Journal,
+        report: Report,
+        clock: Clock,
+        *,
+        remember_request: RememberRequest = _cannot_remember,
+    ) -> None:
         self._reader = reader
         self._look_up = look_up
         self._journal = journal
         self._report = report
         self._clock = clock
+        self._remember_request = remember_request
         self._orders: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._clearance = Clearance(None, Refusal(Reason.NOT_THE_FLUSHER, "the agent is starting"))
         self._stopping = threading.Event()
@@ -109,6 +127,8 @@ class Executor:
         order = work.order
         try:
             self._journal.intend(order, self._clock())
+            if order.request is not None:
+                self._remember_request(order.request)
         except UnavailableError as error:
             refusal = FlushRefusal(order.zone, Reason.JOURNAL_UNWRITABLE, str(error))
             return FlushFinished(order, refusal, sent=None, ended=self._clock())
@@ -146,6 +166,9 @@ class Executor:
 
     def _send(self, work: Work, deleter: ConntrackDeleter) -> FlushOutcome:
         zone = work.order.zone
+        if work.order.address is not None:
+            (outcome,) = deleter.delete_address((zone,), work.order.address, timeout_s=FLUSH_TIMEOUT_S)
+            return outcome
         if not work.entries:
             return deleter.flush_zone(zone, timeout_s=FLUSH_TIMEOUT_S)
         begun = self._clock()

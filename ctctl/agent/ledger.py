@@ -28,7 +28,13 @@ from ctctl.model.verdict import Verdict
 MAX_RECORDS: Final = 1000
 """Records kept for `ctctl events` and the status page."""
 
-IMPLEMENTED: Final = (Trigger.ROUTER_CREATED, Trigger.ROUTER_ARRIVED, Trigger.RENUMBERED, Trigger.MANUAL)
+IMPLEMENTED: Final = (
+    Trigger.ROUTER_CREATED,
+    Trigger.ROUTER_ARRIVED,
+    Trigger.RENUMBERED,
+    Trigger.MANUAL,
+    Trigger.REQUESTED,
+)
 """Triggers that something can pull; the others have no series, so that a 0 never claims to have looked."""
 
 
@@ -60,7 +66,7 @@ class Ledger:
         for trigger in IMPLEMENTED:
             if policy.mode(trigger) is Mode.OFF:
                 continue
-            if trigger is not Trigger.MANUAL:
+            if trigger not in (Trigger.MANUAL, Trigger.REQUESTED):
                 self._verdicts.update(dict.fromkeys(((trigger, v) for v in Verdict), 0))
                 self._verdict_seconds.setdefault(trigger, Histogram.empty(VERDICT_BOUNDS_S))
             self._flushes.update(dict.fromkeys(((trigger, s) for s in Strategy), 0))

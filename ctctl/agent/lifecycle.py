@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final, Protocol
@@ -110,13 +111,20 @@ class Agent:
 
         reader = KernelReader(clock.now)
         self._reader = LocalOvsdbReader(settings.ovs.db, settings.ovs.bridge, clock.now)
-        self._executor = Executor(self._reader, reader.look_up, self._journal, self._report, clock.now)
+        self._executor = Executor(
+            self._reader,
+            reader.look_up,
+            self._journal,
+            self._report,
+            clock.now,
+            remember_request=partial(state_files.add_done_request, self._state_dir),
+        )
         counts = CountSource(settings.count, reader, self._report, clock.now)
         probes = CapabilitySource(reader, self._vswitchd_socket, listens_here, self._report)
         southbound = OvnSource(OvnDatabase.SOUTHBOUND, settings.ovn, self._report, clock.now)
         northbound = OvnSource(OvnDatabase.NORTHBOUND, settings.ovn, self._report, clock.now)
         self._loop = ControlLoop(
-            Planner(settings.flush.policy()),
+            Planner(settings.flush.policy(), state_files.done_requests(self._state_dir)),
             _Effects(self._executor, counts, probes, southbound),
             KernelDeleter(clock.now),
             self._published.set,

@@ -26,6 +26,7 @@ from ctctl.decide.zone_table import available, rows
 from ctctl.model.actions import (
     AcceptRequest,
     Action,
+    CloseRequest,
     CountNow,
     DeleteEntries,
     FlushZone,
@@ -51,7 +52,7 @@ from ctctl.model.events import (
     PolicyChanged,
     TimePassed,
 )
-from ctctl.model.flush import FlushResult, Reason, Strategy, Switch
+from ctctl.model.flush import Address, FlushResult, Reason, Strategy, Switch
 from ctctl.model.ids import FlushableZoneId
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase
@@ -172,7 +173,13 @@ class ControlLoop:
         self._inbox.put(None)
 
     def ask_flush(
-        self, zones: tuple[FlushableZoneId, ...], routers: tuple[str, ...], *, is_dry_run: bool, timeout_s: float
+        self,
+        zones: tuple[FlushableZoneId, ...],
+        routers: tuple[str, ...],
+        *,
+        is_dry_run: bool,
+        timeout_s: float,
+        address: Address | None = None,
     ) -> tuple[ManualOutcome, ...] | None:
         """Flush by hand, serialised with everything else. None when it was not over within `timeout_s`."""
         request = ManualRequest()
@@ -180,7 +187,7 @@ class ControlLoop:
             self._last_request += 1
             request_id = self._last_request
             self._requests[request_id] = request
-        self.report(ManualFlushAsked(request_id, zones, routers, at=self._clock(), is_dry_run=is_dry_run))
+        self.report(ManualFlushAsked(request_id, zones, routers, self._clock(), is_dry_run, address))
         is_done = request.done.wait(timeout_s)
         with self._requests_lock:
             del self._requests[request_id]
@@ -246,6 +253,9 @@ class ControlLoop:
                 self.narrator.router(action, now)
             case ReportBrake():
                 self.narrator.brake(action, now)
+            case CloseRequest(name, is_expired):
+                text = f"request {name} is void, its time ran out" if is_expired else f"request {name} is carried out"
+                self.narrator.note(text, now, request=name)
             case AcceptRequest(request_id, zones):
                 request = self._requests.get(request_id)
                 if request is not None:

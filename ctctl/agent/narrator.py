@@ -47,6 +47,7 @@ class Narrator:
         """A flush that was tried."""
         order = event.order
         fields: dict[str, object] = {"zone": int(order.zone), "owner": order.owner, "trigger": order.trigger.value}
+        fields["request"] = order.request
         match event.outcome:
             case FlushResult(_, strategy, duration_s, deleted, already_gone):
                 reaction_s = None if event.sent is None else max(0.0, event.sent.since(order.visible))
@@ -76,6 +77,7 @@ class Narrator:
             "trigger": action.trigger.value,
             "reason": action.reason.value,
             "why": action.why,
+            "request": action.request,
             "is_transient": action.reason.is_transient,
         }
         self._tell(RecordKind.HOLD, text, fields, now)

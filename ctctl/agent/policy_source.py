@@ -1,4 +1,4 @@
-"""Re-reads `flush:` of the configuration file, so that a tighter switch acts without a restart.
+"""Re-reads `flush:` of the configuration file, so that a tighter switch acts without a restart, and the requests file.
 
 By content and once a second: a file that a ConfigMap delivers changes through a symlink, without any event on it.
 """
@@ -12,9 +12,11 @@ from typing import Final
 import structlog
 
 from ctctl.config.flush import FlushSettings
+from ctctl.config.requests import load_requests
 from ctctl.config.settings import load
 from ctctl.errors import ConfigError
-from ctctl.model.events import PolicyChanged
+from ctctl.model.events import PolicyChanged, RequestsRead
+from ctctl.model.request import FlushRequest
 from ctctl.sources.source import Report
 
 INTERVAL_S: Final = 1.0
@@ -32,10 +34,13 @@ class PolicySource:
         self._current = current
         self._report = report
         self._complaint = ""
+        self._requests: tuple[FlushRequest, ...] = ()
+        self._requests_complaint = ""
         self._stop = threading.Event()
 
     def run(self) -> None:
         """Watch until stopped."""
+        self._look_at_requests()
         while not self._stop.wait(INTERVAL_S):
             self.look()
 
@@ -57,3 +62,19 @@ class PolicySource:
             self._current = settings
             _log.info("flush policy re-read", switch=settings.switch.value)
             self._report(PolicyChanged(settings.policy()))
+        self._look_at_requests()
+
+    def _look_at_requests(self) -> None:
+        path = self._current.requests_file
+        try:
+            requests = () if path is None else load_requests(Path(path))
+        except ConfigError as error:
+            if str(error) != self._requests_complaint:
+                self._requests_complaint = str(error)
+                _log.warning("flush requests not re-read; the last good ones stay", why=str(error))
+            return
+        self._requests_complaint = ""
+        if requests != self._requests:
+            self._requests = requests
+            _log.info("flush requests read", requests=len(requests))
+            self._report(RequestsRead(requests))

@@ -26,7 +26,7 @@ from ctctl.decide.zone_table import rows
 from ctctl.errors import PermissionDeniedError, UnavailableError
 from ctctl.model.counts import CountPass
 from ctctl.model.daemon import Daemon
-from ctctl.model.flush import FlushOrder, Reason, Switch, Trigger
+from ctctl.model.flush import Address, FlushOrder, Reason, Switch, Trigger
 from ctctl.model.ids import FlushableZoneId
 from ctctl.model.ovs import LocalView
 from ctctl.model.zone import Zone, ZoneMap
@@ -73,7 +73,15 @@ def read_local(settings: Settings) -> LocalView | None:
         return reader.read(READ_TIMEOUT_S)
 
 
-def flush(settings: Settings, zones: tuple[FlushableZoneId, ...], *, is_dry_run: bool) -> list[Report]:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How the zones are to be flushed: entries with one address only, or only looked at."""
+
+    address: Address | None = None
+    is_dry_run: bool = False
+
+
+def flush(settings: Settings, zones: tuple[FlushableZoneId, ...], wish: Wish) -> list[Report]:
     """Flush zones by number, each after the same checks as an agent makes.
 
     Raises:
@@ -83,13 +91,13 @@ def flush(settings: Settings, zones: tuple[FlushableZoneId, ...], *, is_dry_run:
     is_flusher = lock.acquire()
     try:
         with closing(LocalOvsdbReader(settings.ovs.db, settings.ovs.bridge, clock.now)) as reader:
-            return [_flush_one(settings, reader, zone, is_flusher=is_flusher, is_dry_run=is_dry_run) for zone in zones]
+            return [_flush_one(settings, reader, zone, wish, is_flusher=is_flusher) for zone in zones]
     finally:
         lock.release()
 
 
 def _flush_one(
-    settings: Settings, reader: LocalOvsdbReader, zone: FlushableZoneId, *, is_flusher: bool, is_dry_run: bool
+    settings: Settings, reader: LocalOvsdbReader, zone: FlushableZoneId, wish: Wish, *, is_flusher: bool
 ) -> Report:
     has_ovs = read_local(settings) is not None
     local = reader.read(READ_TIMEOUT_S) if has_ovs else None
@@ -97,7 +105,7 @@ def _flush_one(
     known = zone_map.zones.get(zone)
     owner = "" if known is None else known.owner
     refusal = _refusal(settings, zone, local, zone_map, is_flusher=is_flusher)
-    if refusal is None and is_dry_run:
+    if refusal is None and wish.is_dry_run:
         refusal = Refusal(Reason.DRY_RUN, "asked for with --dry-run")
     if refusal is None and local is not None:
         now = clock.now()
@@ -105,7 +113,11 @@ def _flush_one(
         refusal = confirm(FlushOrder(0, zone, Trigger.MANUAL, owner, None, key, visible=now), local, now)
     if refusal is not None:
         return refusal_report(zone, owner, refusal.reason, refusal.why)
-    return flush_report(KernelDeleter(clock.now).flush_zone(zone, timeout_s=FLUSH_TIMEOUT_S), owner)
+    deleter = KernelDeleter(clock.now)
+    if wish.address is None:
+        return flush_report(deleter.flush_zone(zone, timeout_s=FLUSH_TIMEOUT_S), owner)
+    (outcome,) = deleter.delete_address((zone,), wish.address, timeout_s=FLUSH_TIMEOUT_S)
+    return flush_report(outcome, owner)
 
 
 def _refusal(

@@ -8,6 +8,7 @@ from typing import Final
 from ctctl.errors import UnavailableError
 
 _PAUSED: Final = "paused"
+_DONE_REQUESTS: Final = "done-requests"
 
 
 def is_paused(directory: Path) -> bool:
@@ -34,4 +35,28 @@ def set_paused(directory: Path, *, is_paused: bool) -> None:
         raise UnavailableError(
             f"cannot {'remember' if is_paused else 'forget'} the pause in {marker}: {error.strerror}",
             remedy="make state.dir writable",
+        ) from error
+
+
+def done_requests(directory: Path) -> frozenset[str]:
+    """Ids of the flush requests that this node dealt with; none where nothing was written yet."""
+    try:
+        return frozenset((directory / _DONE_REQUESTS).read_text(encoding="utf-8").splitlines())
+    except OSError:
+        return frozenset()
+
+
+def add_done_request(directory: Path, name: str) -> None:
+    """Remember that a request was dealt with.
+
+    Raises:
+        UnavailableError: the state directory cannot be written; then the request must not be carried out.
+    """
+    path = directory / _DONE_REQUESTS
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(name.replace("\n", " ") + "\n")
+    except OSError as error:
+        raise UnavailableError(
+            f"cannot remember a request in {path}: {error.strerror}", remedy="make state.dir writable"
         ) from error

@@ -31,7 +31,7 @@ class TriggerModes:
     """Zones of any other owner: ports and switches. Not acted on in this version."""
 
     requested: Mode = DEFAULT_MODES[Trigger.REQUESTED]
-    """Zones named in the requests file. Not acted on in this version."""
+    """Zones named in the requests file; only `always` acts on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class FlushSettings:
     """Names of routers never flushed by policy."""
 
     requests_file: str | None = None
-    """File with flush requests for this node. Not acted on in this version."""
+    """File with flush requests for all nodes, re-read without restart; see `ctctl flush --everywhere`."""
 
     def __post_init__(self) -> None:
         for name in ("budget_per_minute", "mass_change"):

@@ -7,6 +7,7 @@ Every assignment of a watched router leaves through exactly one verdict; every f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import count as counter
 from typing import Final
 
@@ -14,6 +15,7 @@ from ctctl.decide.evidence import Memory, keep_for
 from ctctl.decide.facts import Facts
 from ctctl.decide.gate import Conditions, Refusal, judge
 from ctctl.decide.remains import Remains
+from ctctl.decide.requests import RequestBook
 from ctctl.decide.routers import Assignment, RouterTracker, Sight
 from ctctl.decide.watch import RETRY_S, Stage, Watch
 from ctctl.decide.window import Brake, Budget
@@ -31,7 +33,15 @@ from ctctl.model.capability import Capability
 from ctctl.model.conntrack import Sighting
 from ctctl.model.counts import Keep
 from ctctl.model.daemon import Daemon
-from ctctl.model.events import CountFinished, Event, FlushFinished, LocalViewRead, ManualFlushAsked, OvnViewRead
+from ctctl.model.events import (
+    CountFinished,
+    Event,
+    FlushFinished,
+    LocalViewRead,
+    ManualFlushAsked,
+    OvnViewRead,
+    RequestsRead,
+)
 from ctctl.model.flush import (
     FlushFailure,
     FlushOrder,
@@ -46,16 +56,25 @@ from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase, OvnView
 from ctctl.model.ovs import DatapathType, LocalView
 from ctctl.model.policy import FlushPolicy
+from ctctl.model.request import FlushRequest
 from ctctl.model.verdict import FlushStep, ZoneVerdict
 
 MAX_HOLD_S: Final = 900.0
 """A repair that could not be sent for this long is given up visibly; nothing stays pending for ever."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """A flush by hand or by request that waits for its turn, and when that may come at the earliest."""
+
+    order: FlushOrder
+    not_before_s: float = 0.0
+
+
 class Planner:
     """Decides. One instance lives as long as the agent; only the control loop calls it."""
 
-    def __init__(self, policy: FlushPolicy) -> None:
+    def __init__(self, policy: FlushPolicy, done_requests: frozenset[str] = frozenset()) -> None:
         self.facts = Facts(policy)
         self._tracker = RouterTracker()
         self._budget = Budget()
@@ -65,7 +84,8 @@ class Planner:
         self._watches: list[Watch] = []
         self._memory = Memory()
         self._remains = Remains()
-        self._manual: list[FlushOrder] = []
+        self._queue: list[_Queued] = []
+        self._requests = RequestBook(done_requests)
         self._in_flight: FlushOrder | None = None
         self._order_ids = counter(1)
 
@@ -85,6 +105,9 @@ class Planner:
             actions += self._finish(event, now)
         if isinstance(event, ManualFlushAsked):
             actions += self._ask(event)
+        if isinstance(event, RequestsRead):
+            self._requests.read(event.requests)
+        actions += self._carry_out_requests(now)
         self._weigh(now)
         actions += self._flush(now)
         actions += self._count(now)
@@ -166,7 +189,7 @@ class Planner:
             if isinstance(order, HoldZone):
                 actions.append(order)
             else:
-                self._manual.append(order)
+                self._queue.append(_Queued(order))
                 accepted.append(zone)
         return [*actions, AcceptRequest(event.request_id, tuple(accepted))]
 
@@ -187,6 +210,35 @@ class Planner:
             key=None if known is None else known.key,
             visible=event.at,
             request_id=event.request_id,
+            address=event.address,
+        )
+
+    def _carry_out_requests(self, now: Instant) -> list[Action]:
+        if self.facts.policy.mode(Trigger.REQUESTED) is not Mode.ALWAYS:
+            return []
+        actions: list[Action] = []
+        for due in self._requests.due(self._zones_of, lambda zone: self._judge_request(zone, now), now):
+            actions += due.actions
+            self._queue += [_Queued(self._order_requested(zone, due.request, now)) for zone in due.zones]
+        return actions
+
+    def _judge_request(self, zone: FlushableZoneId, now: Instant) -> Refusal | None:
+        return judge(zone, Trigger.REQUESTED, self._conditions(now))
+
+    def _order_requested(self, zone: FlushableZoneId, request: FlushRequest, now: Instant) -> FlushOrder:
+        known = self.facts.zone_map.zones[zone]
+        left_s = request.not_after_wall_s - now.wall_s
+        return FlushOrder(
+            order_id=next(self._order_ids),
+            zone=zone,
+            trigger=Trigger.REQUESTED,
+            owner=known.owner,
+            router=known.router,
+            key=known.key,
+            visible=now,
+            not_after=Instant(now.boot_s + left_s, request.not_after_wall_s),
+            address=request.address,
+            request=request.name,
         )
 
     def _zones_of(self, name: str) -> list[FlushableZoneId]:
@@ -200,8 +252,10 @@ class Planner:
     def _flush(self, now: Instant) -> list[Action]:
         """Order the next flush if none is out, and hold what may not be sent."""
         actions: list[Action] = []
-        while self._manual and self._in_flight is None:
-            actions += self._send(self._manual.pop(0), now)
+        ready = [queued for queued in self._queue if queued.not_before_s <= now.boot_s]
+        if ready and self._in_flight is None:
+            self._queue.remove(ready[0])
+            actions += self._send(ready[0].order, now)
         for watch in self._watches:
             if watch.wants_flush(now):
                 actions += self._flush_watch(watch, now)
@@ -279,7 +333,9 @@ class Planner:
             case FlushRefusal(zone, reason, why):
                 self._budget.refund()
                 if watch is None:
-                    return [HoldZone(zone, order.trigger, order.owner, reason, why, order.request_id)]
+                    if order.request is not None and reason.is_transient:
+                        self._queue.append(_Queued(order, now.boot_s + RETRY_S))
+                    return [HoldZone(zone, order.trigger, order.owner, reason, why, order.request_id, order.request)]
                 watch.order_id = None
                 watch.not_before_s = now.boot_s + RETRY_S
                 return self._hold(watch, Refusal(reason, why), now)
@@ -333,7 +389,7 @@ class Planner:
             is_paused=facts.is_paused,
             is_braked=self._brake.is_on(now),
             # What was promised to a request by hand is spent, though not yet sent.
-            has_budget=self._budget.has_room(facts.policy.budget_per_minute - len(self._manual), now),
+            has_budget=self._budget.has_room(facts.policy.budget_per_minute - len(self._queue), now),
             is_ovn_controller_up=facts.is_up(Daemon.OVN_CONTROLLER),
             same_namespace=facts.supports(Capability.SAME_NETWORK_NAMESPACE),
             has_conntrack=facts.supports(Capability.CONNTRACK),

@@ -49,7 +49,9 @@ def path_in_use(ovs_version: str | None, kernel_release: str, datapath: Datapath
     ovs, linux = leading_numbers(ovs_version), leading_numbers(kernel_release)
     if ovs is None or linux is None:
         return None
-    return FlushPath.KERNEL_FILTER if ovs >= _FILTER_SINCE_OVS and linux >= _FILTER_SINCE_LINUX else FlushPath.TABLE_DUMP
+    return (
+        FlushPath.KERNEL_FILTER if ovs >= _FILTER_SINCE_OVS and linux >= _FILTER_SINCE_LINUX else FlushPath.TABLE_DUMP
+    )
 
 
 def leading_numbers(version: str) -> tuple[int, int] | None:

@@ -32,7 +32,8 @@ class HoldZone:
     """Do not flush this zone, and say why. A transient reason means: looked at again.
 
     `owner`: as named in the map, or the router as a manual request named it. `zone`: None when that router has no
-    zone here. `request_id`: of the manual request it answers, None for automatic ones.
+    zone here. `request_id`: of the manual request it answers, `request`: the id in the requests file, None for
+    automatic ones.
     """
 
     zone: ZoneId | None
@@ -41,6 +42,7 @@ class HoldZone:
     reason: Reason
     why: str
     request_id: int | None = None
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +102,25 @@ class AcceptRequest:
     zones: tuple[ZoneId, ...]
 
 
-Action = FlushZone | DeleteEntries | HoldZone | CountNow | GiveVerdict | ReportRouter | ReportBrake | AcceptRequest
+@dataclass(frozen=True, slots=True)
+class CloseRequest:
+    """An entry of the requests file is dealt with on this node; its flushes, if any, are ordered.
+
+    `is_expired`: its time ran out before it could be carried out here.
+    """
+
+    name: str
+    is_expired: bool
+
+
+Action = (
+    FlushZone
+    | DeleteEntries
+    | HoldZone
+    | CountNow
+    | GiveVerdict
+    | ReportRouter
+    | ReportBrake
+    | AcceptRequest
+    | CloseRequest
+)

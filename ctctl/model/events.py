@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from ctctl.model.capability import Probe
 from ctctl.model.counts import CountPass, IncompleteReason
 from ctctl.model.daemon import DaemonView
-from ctctl.model.flush import FlushOrder, FlushOutcome
+from ctctl.model.flush import Address, FlushOrder, FlushOutcome
 from ctctl.model.ids import FlushableZoneId, ZoneId
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase, OvnView
 from ctctl.model.ovs import LocalView
 from ctctl.model.policy import FlushPolicy
+from ctctl.model.request import FlushRequest
 from ctctl.model.stalls import LogRead, LongPoll, RcuBlocked
 
 
@@ -114,13 +115,16 @@ class PauseChanged:
 
 @dataclass(frozen=True, slots=True)
 class ManualFlushAsked:
-    """`ctctl flush` through the control socket. `request_id` comes back in every order and hold it leads to."""
+    """`ctctl flush` through the control socket. `request_id` comes back in every order and hold it leads to. `address`:
+    only entries that have it, None for whole zones.
+    """
 
     request_id: int
     zones: tuple[FlushableZoneId, ...]
     routers: tuple[str, ...]
     at: Instant
     is_dry_run: bool = False
+    address: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,13 @@ class ZonesListed:
 
     zones: Mapping[str, ZoneId]
     at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsRead:
+    """The requests file was read (again), whole."""
+
+    requests: tuple[FlushRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +161,7 @@ Event = (
     | FlusherLockChanged
     | PauseChanged
     | ManualFlushAsked
+    | RequestsRead
     | TimePassed
     | RcuBlocked
     | LongPoll

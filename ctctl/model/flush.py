@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from ctctl.model.ids import FlushableZoneId, RouterId, ZoneId
 from ctctl.model.instant import Instant
+
+Address = IPv4Address | IPv6Address
 
 
 class Trigger(StrEnum):
@@ -142,10 +145,13 @@ FlushOutcome = FlushResult | FlushFailure | FlushRefusal
 class FlushOrder:
     """One zone to flush, and all that must still hold when it is sent.
 
-    `order_id`: unique within this agent's life; `request_id`: of the manual request it serves, None for automatic
-    ones. `key`: the `ct-zone-` key that must still assign `zone`, and no
-    other key may; None only for a manual flush of a zone where no OVS is reachable. `visible`: when the
-    assignment became visible here. `not_after`: past this instant the order is void (None: no limit).
+    `order_id`: unique within this agent's life. `key`: the `ct-zone-` key that must still assign `zone`, and no other
+    key may; None only for a manual flush of a zone where no OVS is reachable. `visible`: when the assignment became
+    visible here. `not_after`: past this instant the order is void (None: no limit). `address`: only entries that have
+    it in one of their tuples, None for the whole zone.
+
+    At most one of these is set: `request_id`, of the manual request that it serves; `request`, the id of an entry of
+    the requests file.
     """
 
     order_id: int
@@ -157,3 +163,5 @@ class FlushOrder:
     visible: Instant
     not_after: Instant | None = None
     request_id: int | None = None
+    address: Address | None = None
+    request: str | None = None

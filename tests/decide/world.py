@@ -58,6 +58,9 @@ class World:
     local_session: int = 1
     zone_ranges: tuple[tuple[int, int], ...] = ()
     actions: list[Action] = field(default_factory=list)
+    keys_shown: dict[str, str] = field(default_factory=dict)
+    routers_shown: dict[str, Datapath] = field(default_factory=dict)
+    switches_shown: dict[str, Datapath] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.planner = Planner(self.policy)
@@ -89,11 +92,13 @@ class World:
         return self
 
     def show_map(self) -> list[Action]:
+        self.keys_shown = dict(self.keys)
         bridge = BridgeView("br-int", self.datapath_type, dict(self.keys))
         view = LocalView(self.now, self.local_session, (bridge,), zone_ranges=self.zone_ranges)
         return self.tell(LocalViewRead(view))
 
     def show_ovn(self) -> list[Action]:
+        self.routers_shown, self.switches_shown = dict(self.routers), dict(self.switches)
         datapaths = (*self.routers.values(), *self.switches.values())
         routers = tuple(LogicalRouter(RouterId(d.nb_uuid), d.name) for d in datapaths if d.kind is DatapathKind.ROUTER)
         view = OvnView(OvnDatabase.SOUTHBOUND, self.now, self.ovn_session, routers, datapaths)
