@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Literal
 
 from tests.lab.daemon import LabDaemon
 from tests.lab.host import add_host
-from tests.lab.namespace import Namespace
+from tests.lab.layout import Layout
 
 Datapath = Literal["system", "netdev"]
 BACKEND_FLAG = {
@@ -21,62 +20,22 @@ BACKEND_FLAG = {
 
 
 class Chassis:
-    """One chassis; `start` before use. Paths are below `root` as they are below `/var` on a host.
+    """One chassis in a layout's directories, which must exist before `start`; `database` is its conf.db."""
 
-    `rundir`, `logdir`, `database`: what the product's `ovs.rundir`, directory of `ovs.log` and `ovs.db` are set to;
-    `ovn_rundir`: its `ovn.rundir`.
-    """
-
-    def __init__(
-        self, namespace: Namespace, tree: Path, root: Path, *, name: str, datapath: Datapath, encap_ip: str, sb: str
-    ) -> None:
-        self.namespace = namespace
-        self.tree = tree
-        self.root = root
+    def __init__(self, layout: Layout, *, name: str, datapath: Datapath, encap_ip: str, sb: str) -> None:
+        self.layout = layout
+        self.namespace = layout.namespace
         self.name = name
         self.datapath: Datapath = datapath
         self.encap_ip = encap_ip
         self.sb = sb
-        self.rundir = root / "run/openvswitch"
-        self.ovn_rundir = root / "run/ovn"
-        self.logdir = root / "log/openvswitch"
-        self.ovn_logdir = root / "log/ovn"
-        self.libdir = root / "lib"
-        self.env = {
-            "OVS_RUNDIR": str(self.rundir),
-            "OVS_LOGDIR": str(self.logdir),
-            "OVS_DBDIR": str(self.libdir),
-            "OVS_SYSCONFDIR": str(self.libdir),
-            "OVN_RUNDIR": str(self.ovn_rundir),
-            "OVN_LOGDIR": str(self.ovn_logdir),
-            "OVN_DBDIR": str(self.libdir),
-            "OVN_SYSCONFDIR": str(self.libdir),
-        }
-        self.database = f"unix:{self.rundir}/db.sock"
-        self.ovsdb_server = self._daemon(
-            "ovsdb-server", "ovsdb-server", f"--remote=punix:{self.rundir}/db.sock", str(self.libdir / "conf.db")
+        self.database = f"unix:{layout.rundir}/db.sock"
+        remote, database = f"--remote=punix:{layout.rundir}/db.sock", str(layout.libdir / "conf.db")
+        self.ovsdb_server = layout.daemon("ovsdb-server", remote, database, is_ovn=False, label="ovsdb-server")
+        self.vswitchd = layout.daemon(
+            "ovs-vswitchd", BACKEND_FLAG[datapath], self.database, is_ovn=False, label="ovs-vswitchd"
         )
-        self.vswitchd = self._daemon("ovs-vswitchd", "ovs-vswitchd", BACKEND_FLAG[datapath], self.database)
-        self.controller = self._daemon("ovn-controller", "ovn-controller", self.database)
-
-    def _daemon(self, program: str, label: str, *arguments: str, unixctl: Path | None = None) -> LabDaemon:
-        is_ovn = program.startswith("ovn-")
-        return LabDaemon(
-            namespace=self.namespace,
-            tree=self.tree,
-            program=program,
-            label=label,
-            rundir=self.ovn_rundir if is_ovn else self.rundir,
-            logdir=self.ovn_logdir if is_ovn else self.logdir,
-            arguments=arguments,
-            env=self.env,
-            unixctl=unixctl,
-        )
-
-    @property
-    def vswitchd_log(self) -> Path:
-        """The log that the product reads for stalls."""
-        return self.vswitchd.log
+        self.controller = layout.daemon("ovn-controller", self.database, is_ovn=True, label="ovn-controller")
 
     def daemon(self, name: str) -> LabDaemon:
         """One of its daemons by the name users know: ovsdb-server, ovs-vswitchd, ovn-controller."""
@@ -86,21 +45,10 @@ class Chassis:
             "ovn-controller": self.controller,
         }[name]
 
-    def create(self) -> None:
-        """Make directories and an empty conf.db."""
-        for path in (self.rundir, self.ovn_rundir, self.logdir, self.ovn_logdir, self.libdir):
-            path.mkdir(parents=True, exist_ok=True)
-        self.create_database("conf.db", "vswitch.ovsschema")
-
-    def create_database(self, name: str, schema: str) -> None:
-        """An empty database file below `libdir`."""
-        tool = self.tree / "bin/ovsdb-tool"
-        self.namespace.run([tool, "create", self.libdir / name, self.tree / "schema" / schema], env=self.env)
-
     def start(self) -> None:
-        """Start ovsdb-server and ovs-vswitchd, describe the chassis, start ovn-controller."""
-        if not self.ovsdb_server.is_running:
-            self.ovsdb_server.start()
+        """Start ovsdb-server on an empty conf.db and ovs-vswitchd, describe the chassis, start ovn-controller."""
+        self.layout.create_database("conf.db", "vswitch.ovsschema")
+        self.ovsdb_server.start()
         self.vsctl(
             *("--no-wait", "init", "--", "set", "open_vswitch", "."),
             f"external-ids:system-id={self.name}",
@@ -116,13 +64,8 @@ class Chassis:
 
     def vsctl(self, *args: str, timeout_s: float = 30.0) -> str:
         """Run ovs-vsctl on this chassis."""
-        argv: list[str | Path] = [
-            self.tree / "bin/ovs-vsctl",
-            f"--db={self.database}",
-            f"--timeout={timeout_s:g}",
-            *args,
-        ]
-        return self.namespace.run(argv, env=self.env, timeout_s=timeout_s + 5).stdout
+        options = (f"--db={self.database}", f"--timeout={timeout_s:g}")
+        return self.layout.run("ovs-vsctl", *options, *args, timeout_s=timeout_s)
 
     def bind_port(self, logical_port: str, mac: str, address: str) -> None:
         """Give br-int an interface for a logical port, so that ovn-controller binds it here.

@@ -6,10 +6,7 @@ any other, with `nbctl`; the methods that name routers and switches are what sce
 
 from __future__ import annotations
 
-import contextlib
 import re
-import shlex
-import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,16 +14,13 @@ from types import TracebackType
 from typing import Self
 
 from tests.lab import routers
+from tests.lab.central import Central, OvnError
 from tests.lab.chassis import Chassis, Datapath
-from tests.lab.daemon import DaemonError, LabDaemon, finish, wait_until
+from tests.lab.daemon import DaemonError, LabDaemon, wait_until
+from tests.lab.layout import Layout
 from tests.lab.namespace import Namespace, NamespaceError
 
 SWITCH = "ls0"
-SYNC_ATTEMPTS = 4
-
-
-class OvnError(Exception):
-    """OVN did not start, or did not follow a change; the message holds the end of every daemon's log."""
 
 
 class Ovn:
@@ -39,49 +33,21 @@ class Ovn:
     def __init__(self, namespace: Namespace, tree: Path, datapath: Datapath = "system") -> None:
         self.namespace = namespace
         self.tree = tree
-        self.root = namespace.directory
         self.start_seconds = 0.0
         self._addresses = 0
-        ovn_rundir = self.root / "run/ovn"
-        self.nb = f"unix:{ovn_rundir}/ovnnb_db.sock"
-        self.sb = f"unix:{ovn_rundir}/ovnsb_db.sock"
-        self.chassis = Chassis(
-            namespace, tree, self.root, name="chassis-1", datapath=datapath, encap_ip="127.0.0.1", sb=self.sb
-        )
+        self.layout = Layout(namespace, tree, namespace.directory)
+        self.central = Central(self.layout)
+        self.nb = self.central.nb
+        self.sb = self.central.sb
+        self.chassis = Chassis(self.layout, name="chassis-1", datapath=datapath, encap_ip="127.0.0.1", sb=self.sb)
         self.all_chassis = [self.chassis]
-        self.nb_server = self._database_server("ovnnb_db", "nb.db")
-        self.sb_server = self._database_server("ovnsb_db", "sb.db")
-        self.northd = self._daemon("ovn-northd", "ovn-northd", f"--ovnnb-db={self.nb}", f"--ovnsb-db={self.sb}")
-
-    def _daemon(self, program: str, label: str, *arguments: str, unixctl: Path | None = None) -> LabDaemon:
-        return LabDaemon(
-            namespace=self.namespace,
-            tree=self.tree,
-            program=program,
-            label=label,
-            rundir=self.chassis.ovn_rundir,
-            logdir=self.chassis.ovn_logdir,
-            arguments=arguments,
-            env=self.chassis.env,
-            unixctl=unixctl,
-        )
-
-    def _database_server(self, label: str, file: str) -> LabDaemon:
-        rundir = self.chassis.ovn_rundir
-        return self._daemon(
-            "ovsdb-server",
-            label,
-            f"--remote=punix:{rundir}/{label}.sock",
-            str(self.chassis.libdir / file),
-            unixctl=rundir / f"{label}.ctl",
-        )
 
     # Paths under the names of the product's settings.
 
     @property
     def ovs_rundir(self) -> Path:
         """For `ovs.rundir`."""
-        return self.chassis.rundir
+        return self.layout.rundir
 
     @property
     def ovs_db(self) -> str:
@@ -91,12 +57,12 @@ class Ovn:
     @property
     def ovs_log(self) -> Path:
         """For `ovs.log`."""
-        return self.chassis.vswitchd_log
+        return self.chassis.vswitchd.log
 
     @property
     def ovn_rundir(self) -> Path:
         """For `ovn.rundir`."""
-        return self.chassis.ovn_rundir
+        return self.layout.ovn_rundir
 
     # Life.
 
@@ -108,55 +74,22 @@ class Ovn:
         """
         begun = time.monotonic()
         try:
-            self._start()
+            self.layout.create_directories()
+            self.central.start()
+            self.chassis.start()
+            self.central.wait_for_chassis(self.chassis.name)
         except (NamespaceError, DaemonError) as error:
-            raise OvnError(f"OVN did not start: {error}\n{self.log_tails()}") from error
+            raise OvnError(f"OVN did not start: {error}\n{self.layout.log_tails()}") from error
         self.start_seconds = time.monotonic() - begun
-
-    def _start(self) -> None:
-        self.chassis.create()
-        self.chassis.create_database("nb.db", "ovn-nb.ovsschema")
-        self.chassis.create_database("sb.db", "ovn-sb.ovsschema")
-        finish(self.nb_server.launch(), self.sb_server.launch(), self.chassis.ovsdb_server.launch())
-        self.nbctl("init", wait_hv=False)
-        finish(self.northd.launch())
-        self.chassis.start()
-        self._wait_registered(self.chassis)
-        self._sync()
-
-    def _wait_registered(self, chassis: Chassis) -> None:
-        # As long as a chassis is not in the Southbound, `--wait=hv` does not wait for it.
-        self.sbctl("wait-until", "chassis_private", chassis.name, f"name={chassis.name}")
-
-    def _sync(self) -> None:
-        """Wait until every chassis has followed, where ovn-northd and a new chassis may just have met."""
-        for _ in range(SYNC_ATTEMPTS - 1):
-            # An ovn-northd whose commit failed ("force recompute next time") sits until the next change: this is one.
-            with contextlib.suppress(OvnError):
-                self.nbctl("sync", timeout_s=5)
-                return
-        self.nbctl("sync", timeout_s=5)
 
     def rebuild_southbound(self) -> None:
         """Replace the Southbound by an empty one that ovn-northd fills again: every row has another UUID."""
-        self.northd.stop()
-        self.sb_server.stop()
-        (self.chassis.libdir / "sb.db").unlink()
-        self.chassis.create_database("sb.db", "ovn-sb.ovsschema")
-        self.sb_server.start()
-        self.northd.start()
-        for chassis in self.all_chassis:
-            self._wait_registered(chassis)
-        self._sync()
-
-    def log_tails(self, lines: int = 20) -> str:
-        """The last lines of every daemon's log, for the message of a failure."""
-        logs = sorted(self.root.glob("log/*/*.log"))
-        return "\n".join("\n".join([f"--- {log.name}", *log.read_text().splitlines()[-lines:]]) for log in logs)
+        self.central.rebuild_southbound()
+        self.central.wait_for_chassis(*(chassis.name for chassis in self.all_chassis))
 
     def daemon(self, name: str) -> LabDaemon:
         """A daemon by name: ovsdb-server, ovs-vswitchd, ovn-controller (of the first chassis), ovn-northd, nb, sb."""
-        central = {"ovn-northd": self.northd, "nb": self.nb_server, "sb": self.sb_server}
+        central = {"ovn-northd": self.central.northd, "nb": self.central.nb_server, "sb": self.central.sb_server}
         return central[name] if name in central else self.chassis.daemon(name)
 
     def mount_standard_paths(self) -> None:
@@ -167,30 +100,23 @@ class Ovn:
         run = self.namespace.run
         run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/var/log"])
         for source, target in (
-            (self.chassis.rundir, "/run/openvswitch"),
-            (self.chassis.ovn_rundir, "/run/ovn"),
-            (self.chassis.logdir, "/var/log/openvswitch"),
-            (self.chassis.ovn_logdir, "/var/log/ovn"),
+            (self.layout.rundir, "/run/openvswitch"),
+            (self.layout.ovn_rundir, "/run/ovn"),
+            (self.layout.logdir, "/var/log/openvswitch"),
+            (self.layout.ovn_logdir, "/var/log/ovn"),
         ):
             run(["mkdir", "-p", target])
             run(["mount", "--bind", source, target])
 
     def add_chassis(self, namespace: Namespace, name: str) -> Chassis:
         """A further chassis in a network namespace of its own, sharing the databases; started when returned."""
-        chassis = Chassis(
-            namespace,
-            self.tree,
-            namespace.directory,
-            name=name,
-            datapath=self.chassis.datapath,
-            encap_ip=f"127.0.0.{len(self.all_chassis) + 1}",
-            sb=self.sb,
-        )
-        chassis.create()
+        layout = Layout(namespace, self.tree, namespace.directory)
+        encap_ip = f"127.0.0.{len(self.all_chassis) + 1}"
+        chassis = Chassis(layout, name=name, datapath=self.chassis.datapath, encap_ip=encap_ip, sb=self.sb)
+        layout.create_directories()
         chassis.start()
         self.all_chassis.append(chassis)
-        self._wait_registered(chassis)
-        self._sync()
+        self.central.wait_for_chassis(name)
         return chassis
 
     def __enter__(self) -> Self:
@@ -205,31 +131,12 @@ class Ovn:
     # Commands.
 
     def nbctl(self, *args: str, wait_hv: bool = True, timeout_s: float = 30.0) -> str:
-        """Run ovn-nbctl; with `wait_hv`, return when every chassis has followed.
-
-        Raises:
-            OvnError: that took longer than `timeout_s`.
-            NamespaceError: it refused the command.
-        """
-        wait = ["--wait=hv"] if wait_hv else []
-        argv: list[str | Path] = [
-            self.tree / "bin/ovn-nbctl",
-            f"--db={self.nb}",
-            f"--timeout={timeout_s:g}",
-            *wait,
-            *args,
-        ]
-        done = self.namespace.run(argv, env=self.chassis.env, check=False, timeout_s=timeout_s + 5)
-        if done.returncode == -signal.SIGALRM:
-            raise OvnError(f"ovn-nbctl {shlex.join(args)} was not followed within {timeout_s:g} s\n{self.log_tails()}")
-        if done.returncode != 0:
-            raise NamespaceError(f"ovn-nbctl {shlex.join(args)} answered {done.returncode}: {done.stderr.strip()}")
-        return done.stdout
+        """Run ovn-nbctl; with `wait_hv`, return when every chassis has followed. Raises as `Central.nbctl` does."""
+        return self.central.nbctl(*args, wait_hv=wait_hv, timeout_s=timeout_s)
 
     def sbctl(self, *args: str, timeout_s: float = 30.0) -> str:
         """Run ovn-sbctl."""
-        argv: list[str | Path] = [self.tree / "bin/ovn-sbctl", f"--db={self.sb}", f"--timeout={timeout_s:g}", *args]
-        return self.namespace.run(argv, env=self.chassis.env, timeout_s=timeout_s + 5).stdout
+        return self.central.sbctl(*args, timeout_s=timeout_s)
 
     def vsctl(self, *args: str) -> str:
         """Run ovs-vsctl on the first chassis."""

@@ -10,13 +10,14 @@ import uuid
 import pytest
 
 from tests.lab import table
+from tests.lab.central import OvnError
 from tests.lab.daemon import wait_until
 from tests.lab.debian import SUITES, ovn_tree
 from tests.lab.host import on_host
 from tests.lab.live import LiveConnections
 from tests.lab.marks import each_datapath, each_generation
 from tests.lab.namespace import Namespace, NamespaceError
-from tests.lab.ovn import Ovn, OvnError
+from tests.lab.ovn import Ovn
 
 pytestmark = pytest.mark.ovn
 
