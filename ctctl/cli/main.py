@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "pause": "ctctl.cli.pause",
     "resume": "ctctl.cli.pause",
     "check-config": "ctctl.cli.check_config",
+    "completion": "ctctl.cli.completion",
     "metrics": "ctctl.cli.metrics",
 }
 

@@ -21,7 +21,7 @@ class Output(StrEnum):
     JSON = "json"
 
 
-_RIGHT: Final = frozenset({"ct_zone", "entries", "share", "limit", "number", "deleted", "duration"})
+_RIGHT: Final = frozenset({"ct_zone", "entries", "share", "limit", "rate/s", "number", "deleted", "duration"})
 _STYLES: Final[Mapping[str, str]] = {
     "conflicting": "yellow",
     "ownerless": "yellow",
@@ -41,15 +41,21 @@ def print_json(data: object) -> None:
 
 def print_table(columns: Mapping[str, Callable[[Report], object]], reports: Sequence[Report]) -> None:
     """Aligned columns; one line per report, never cut, no borders, so that it can be piped."""
+    for line in table_lines(columns, reports):
+        console.print(line)
+
+
+def table_lines(columns: Mapping[str, Callable[[Report], object]], reports: Sequence[Report]) -> list[Text]:
+    """The lines of such a table, the head first."""
     cells = [[printable(_cell(value(report))) for value in columns.values()] for report in reports]
     widths = [max(map(len, column)) for column in zip(list(columns), *cells, strict=True)]
-    heads = Text("  ").join(_padded(name, name, width, "bold") for name, width in zip(columns, widths, strict=True))
-    console.print(heads)
+    lines = [Text("  ").join(_padded(name, name, width, "bold") for name, width in zip(columns, widths, strict=True))]
     for row in cells:
         named = zip(columns, row, widths, strict=True)
         line = Text("  ").join(_padded(name, cell, width, _STYLES.get(cell, "")) for name, cell, width in named)
         line.rstrip()
-        console.print(line)
+        lines.append(line)
+    return lines
 
 
 def _padded(column: str, cell: str, width: int, style: str) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
@@ -13,6 +14,7 @@ from ctctl.cli import direct
 from ctctl.cli.exit_codes import ExitCode
 from ctctl.cli.options import config_option, output_option, settings_from
 from ctctl.cli.output import Output, print_json, print_table
+from ctctl.cli.watch import Sort, order, watch
 from ctctl.clients.control import NoAgentError, ask
 from ctctl.config.settings import Settings
 
@@ -30,19 +32,59 @@ _COLUMNS: Final[Mapping[str, Callable[[Report], object]]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which zones to show: of one of these routers, with each of these words, without an owner."""
+
+    routers: tuple[str, ...]
+    words: tuple[str, ...]
+    orphans: bool
+
+    def is_met(self, report: Report) -> bool:
+        """Claims that the zone is to be shown."""
+        if self.orphans and not _is_orphan(report):
+            return False
+        text = "\n".join(str(report[key]) for key in ("owner", "alias", "kind", "state"))
+        if not all(word in text for word in self.words):
+            return False
+        is_router = str(report["kind"]).startswith("router_")
+        return not self.routers or (is_router and bool(_names(report) & set(self.routers)))
+
+
 @click.command(short_help="List conntrack zones: owner, entries, share of the table.")
 @click.option("--router", "routers", multiple=True, help="Only zones of this router (name, alias); may be repeated.")
 @click.option("--orphans", is_flag=True, help="Only zones without owner that hold entries.")
 @click.option("--check", is_flag=True, help="Exit with 3 when zones without owner hold entries.")
+@click.option("--filter", "words", multiple=True, help="Only zones with this text in owner, alias, kind or state.")
+@click.option("--sort", type=click.Choice([s.value for s in Sort]), default=Sort.ZONE.value, help="Order of the list.")
+@click.option("--watch", "is_watching", is_flag=True, help="Go on, once a second, with rates, until Ctrl-C.")
 @output_option
 @config_option
-def zones(routers: tuple[str, ...], orphans: bool, check: bool, output: str, config: Path | None) -> int:
+def zones(
+    routers: tuple[str, ...],
+    orphans: bool,
+    check: bool,
+    words: tuple[str, ...],
+    sort: str,
+    is_watching: bool,
+    output: str,
+    config: Path | None,
+) -> int:
     """List the conntrack zones of this host.
 
     With a running agent the answer is its last count; without one the table is counted now.
     """
-    found = list_zones(settings_from(config))
-    shown = [r for r in found if _is_wanted(r, routers, orphans=orphans)]
+    settings = settings_from(config)
+    wish = Wish(routers, words, orphans)
+    if is_watching and (check or output == Output.JSON):
+        raise click.UsageError("--watch is for reading; use it without --check and -o json")
+    if is_watching:
+        columns = {**_COLUMNS, "rate/s": lambda r: None if r["rate"] is None else f"{cast('float', r['rate']):+.1f}"}
+        watch(columns, lambda: [r for r in list_zones(settings) if wish.is_met(r)], Sort(sort))
+    if sort == Sort.RATE:
+        raise click.UsageError("rates need --watch")
+    found = list_zones(settings)
+    shown = order([r for r in found if wish.is_met(r)], Sort(sort))
     if output == Output.JSON:
         print_json(shown)
     else:
@@ -63,12 +105,6 @@ def list_zones(settings: Settings) -> list[Report]:
         host = direct.look(settings)
         return zone_reports(host.zones, host.count)
     return cast("list[Report]", answer)
-
-
-def _is_wanted(report: Report, routers: tuple[str, ...], *, orphans: bool) -> bool:
-    if orphans and not _is_orphan(report):
-        return False
-    return not routers or (str(report["kind"]).startswith("router_") and _names(report) & set(routers) != set())
 
 
 def _names(report: Report) -> set[object]:
