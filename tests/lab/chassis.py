@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Literal
 
 from tests.lab.daemon import LabDaemon
@@ -45,9 +46,18 @@ class Chassis:
             "ovn-controller": self.controller,
         }[name]
 
+    @property
+    def libdir(self) -> Path:
+        """Where its database files are."""
+        return self.layout.libdir
+
+    def create_database(self, name: str, schema: str) -> None:
+        """An empty database file in `libdir`."""
+        self.layout.create_database(name, schema)
+
     def start(self) -> None:
         """Start ovsdb-server on an empty conf.db and ovs-vswitchd, describe the chassis, start ovn-controller."""
-        self.layout.create_database("conf.db", "vswitch.ovsschema")
+        self.create_database("conf.db", "vswitch.ovsschema")
         self.ovsdb_server.start()
         self.vsctl(
             *("--no-wait", "init", "--", "set", "open_vswitch", "."),
