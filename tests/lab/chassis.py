@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Literal
 
 from tests.lab.daemon import LabDaemon
@@ -26,12 +25,15 @@ class Chassis:
     def __init__(self, layout: Layout, *, name: str, datapath: Datapath, encap_ip: str, sb: str) -> None:
         self.layout = layout
         self.namespace = layout.namespace
+        self.rundir, self.ovn_rundir = layout.rundir, layout.ovn_rundir
+        self.logdir, self.ovn_logdir = layout.logdir, layout.ovn_logdir
+        self.libdir = layout.libdir
         self.name = name
         self.datapath: Datapath = datapath
         self.encap_ip = encap_ip
         self.sb = sb
-        self.database = f"unix:{layout.rundir}/db.sock"
-        remote, database = f"--remote=punix:{layout.rundir}/db.sock", str(layout.libdir / "conf.db")
+        self.database = f"unix:{self.rundir}/db.sock"
+        remote, database = f"--remote=punix:{self.rundir}/db.sock", str(self.libdir / "conf.db")
         self.ovsdb_server = layout.daemon("ovsdb-server", remote, database, is_ovn=False, label="ovsdb-server")
         self.vswitchd = layout.daemon(
             "ovs-vswitchd", BACKEND_FLAG[datapath], self.database, is_ovn=False, label="ovs-vswitchd"
@@ -45,11 +47,6 @@ class Chassis:
             "ovs-vswitchd": self.vswitchd,
             "ovn-controller": self.controller,
         }[name]
-
-    @property
-    def libdir(self) -> Path:
-        """Where its database files are."""
-        return self.layout.libdir
 
     def create_database(self, name: str, schema: str) -> None:
         """An empty database file in `libdir`."""

@@ -60,6 +60,11 @@ class Ovn:
         return self.chassis.vswitchd.log
 
     @property
+    def ovn_log(self) -> Path:
+        """For `ovn.log`."""
+        return self.chassis.controller.log
+
+    @property
     def ovn_rundir(self) -> Path:
         """For `ovn.rundir`."""
         return self.layout.ovn_rundir
