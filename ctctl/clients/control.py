@@ -72,7 +72,7 @@ def _result(reply: bytes, path: Path) -> object:
         )
     try:
         answer = json.loads(reply)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProtocolError(f"the agent on {path} answered with no JSON") from error
     if not isinstance(answer, dict) or not ({"result", "error"} & answer.keys()):
         raise ProtocolError(f"the agent on {path} answered with no result")
