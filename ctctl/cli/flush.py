@@ -109,9 +109,10 @@ def _carry_out(settings: Settings, target: Target, *, is_dry_run: bool) -> list[
         "command": "flush",
         "zones": list(target.zones),
         "routers": list(target.routers),
-        "address": None if target.address is None else str(target.address),
         "dry_run": is_dry_run,
     }
+    if target.address is not None:
+        request["address"] = str(target.address)
     try:
         answer = ask(Path(settings.control.socket), request, timeout_s=FLUSH_TIMEOUT_S + 5)
     except NoAgentError as error:

@@ -20,7 +20,7 @@ _EXIT_CODES = (
 
 def page() -> str:
     """The page in roff."""
-    context = click.Context(ctctl_command, info_name="ctctl")
+    context = click.Context(ctctl_command, info_name="ctctl", **ctctl_command.context_settings)
     lines = [
         f'.TH CTCTL 1 "" "ctctl {ctctl.__version__}" "User commands"',
         ".SH NAME",
