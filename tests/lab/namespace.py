@@ -37,6 +37,8 @@ CLONE_NEWNET = 0x40000000
 START_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 30.0
 
+# Mounts are cut off from the machine's at the root of the mount namespace, which `unshare` itself cannot name from
+# within a chroot; nothing is mounted before that has succeeded.
 # /proc/self is still the owner's /proc here and so names the number by which the owner knows this process.
 # SIGCHLD is ignored, and stays so over exec: the kernel then reaps every orphan in the namespace by itself.
 FIRST_PROCESS = """
@@ -59,7 +61,11 @@ def why_unavailable() -> str | None:
     """Why this process cannot make namespaces, or None when it can."""
     if os.geteuid() != 0:
         return "needs root to make network namespaces"
-    missing = [program for program in ("unshare", "ip", "mount", "nft", "conntrack") if shutil.which(program) is None]
+    missing = [
+        program
+        for program in ("unshare", "nsenter", "ip", "mount", "nft", "conntrack")
+        if shutil.which(program) is None
+    ]
     if missing:
         return f"needs {', '.join(missing)} (see tests/lab/packages.txt)"
     done = subprocess.run(
