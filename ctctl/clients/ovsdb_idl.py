@@ -42,7 +42,7 @@ class ReplicaLostError(UnavailableError):
 
 
 class _FollowingIdl(OvsdbIdl):  # type: ignore[misc]  # the library has no types
-    """The IDL with three ears: for changed tables, for answers to our own questions, and for errors it would hide."""
+    """The IDL with three ears: for changed rows, for answers to our own questions, and for a cancelled monitor."""
 
     def __init__(self, remote: str, schema: SchemaHelper) -> None:
         self.changed_rows: dict[str, set[uuid.UUID]] = {}
@@ -87,13 +87,6 @@ class _FollowingIdl(OvsdbIdl):  # type: ignore[misc]  # the library has no types
             self.question = None
             return True
         return False
-
-    def _Idl__do_parse_update(self, *args: object) -> None:  # noqa: N802 - Idl.__do_parse_update as Python mangles it
-        """The library logs an update it cannot parse and goes on without it; here it ends the replica."""
-        try:
-            super()._Idl__do_parse_update(*args)
-        except ovs.db.error.Error as e:
-            raise ReplicaFaultError(f"an update could not be applied: {e}") from e
 
 
 class Replica:
@@ -224,7 +217,10 @@ class Replica:
         return has_received or (reception is not None and reception.has_messages)
 
     def _listen(self) -> None:
-        """Take in what the library said. A warning out of the IDL proper means that it dropped or bent an update."""
+        """Take in what the library said.
+
+        It logs an update that it cannot parse or apply, and goes on without: a warning out of the IDL ends the replica.
+        """
         for said in library_log.take():
             text = said.text.removeprefix(f"{self._address}: ")
             if said.file != "idl.py":

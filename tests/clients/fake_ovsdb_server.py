@@ -101,6 +101,7 @@ class FakeOvsdbServer:
         self.greeting = b""
         self.connections = 0
         self.requests: list[str] = []
+        self.replies: list[dict[str, Any]] = []
         self.peers: list[Peer] = []
         self._threads: list[threading.Thread] = []
         self._listener = socket.socket(socket.AF_UNIX)
@@ -124,6 +125,11 @@ class FakeOvsdbServer:
         for thread in self._threads:
             thread.join(5)
         self._listener.close()
+
+    def wait_for_clients_to_leave(self) -> None:
+        """Return once every connection accepted so far has ended and all that it brought was read."""
+        for thread in self._threads[1:]:
+            thread.join(5)
 
     def _start(self, target: Callable[..., None], *arguments: Any) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
@@ -166,6 +172,7 @@ class FakeOvsdbServer:
     def _reply(self, peer: Peer, request: dict[str, Any]) -> bool:
         method, params = request.get("method"), request.get("params")
         if method is None:
+            self.replies.append(request)
             return True
         self.requests.append(method)
         answer = self.answer(method, params)

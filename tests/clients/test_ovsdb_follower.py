@@ -107,6 +107,22 @@ def test_it_is_confirmed_at_the_moment_of_the_question_again_and_again(server: F
     assert started <= moments[0] < moments[1] < moments[2] <= now()
 
 
+def test_an_answer_on_its_way_for_long_confirms_no_more_than_the_question_could(server: FakeOvsdbServer) -> None:
+    asked: list[Instant] = []
+
+    def answer_late(method: str, params: list[Any]) -> Any:
+        if method == "echo":
+            asked.append(now())
+            time.sleep(0.1)  # what is committed in this time is no part of what the answer proves
+        return well_behaved(method, params)
+
+    server.answer = answer_late
+    with Following(server.address) as following:
+        following.told.next(Instant)  # the first content's own
+        confirmed = following.told.next(Instant)
+    assert confirmed <= asked[0]
+
+
 @pytest.mark.parametrize(
     "update",
     [

@@ -130,8 +130,11 @@ def test_an_idle_connection_that_the_server_closed_is_opened_again(
 def test_an_echo_request_in_between_is_answered_and_does_not_disturb(
     server: FakeOvsdbServer, reader: LocalOvsdbReader
 ) -> None:
-    server.greeting = b'{"id":"echo","method":"echo","params":[]}'
+    server.greeting = b'{"id":"echo","method":"echo","params":[7]}'
     assert reader.read(2.0).chassis == "ch1"
+    reader.close()
+    server.wait_for_clients_to_leave()
+    assert server.replies == [{"id": "echo", "result": [7], "error": None}]
 
 
 @pytest.mark.parametrize(
@@ -174,8 +177,7 @@ def test_descriptors_stay_constant_over_failures(server: FakeOvsdbServer, reader
         with pytest.raises(ProtocolError):
             reader.read(2.0)
         server.peers[-1].close()
-        for thread in server._threads[1:]:
-            thread.join(5)
+        server.wait_for_clients_to_leave()
         counts.add(descriptors())
     assert len(counts) == 1
 

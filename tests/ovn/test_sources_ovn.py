@@ -168,17 +168,14 @@ def test_a_local_northbound_socket_is_followed_once_it_appears_and_lost_when_it_
         assert recorder.lost(after=mark).is_configured
 
 
-def test_a_nameless_northbound_router_alone_is_news(tmp_path: Path) -> None:
-    """The library sends no event for a row that holds nothing but defaults."""
-    server = OvsdbServer(ovn_tree("trixie"), tmp_path, "OVN_Northbound", name="ovnnb_db").create()
+def test_a_row_with_nothing_but_defaults_is_news(southbound: OvsdbServer) -> None:
+    """The library sends no event for it."""
     recorder = Recorder()
-    with (
-        server.start(),
-        recorder.running(OvnSource(OvnDatabase.NORTHBOUND, OvnSettings(rundir=str(tmp_path)), recorder.report, now)),
-    ):
-        assert recorder.ovn_view().routers == ()
-        server.transact({"op": "insert", "table": "Logical_Router", "row": {}})
-        recorder.ovn_view(shows(""), timeout_s=7.0)
+    with recorder.running(source_for(recorder, southbound.address)):
+        assert recorder.ovn_view().datapaths == ()
+        southbound.transact({"op": "insert", "table": "Datapath_Binding", "row": {"tunnel_key": 1}})
+        view = recorder.ovn_view(lambda view: bool(view.datapaths), timeout_s=7.0)
+        assert view.datapaths[0].kind is DatapathKind.UNKNOWN
 
 
 def test_of_several_remotes_one_that_works_is_found_and_another_when_it_ends(tmp_path: Path) -> None:
