@@ -2,24 +2,29 @@
 
 The kernel writes an entry as header, both tuples, CTA_ZONE unless the zone is 0 or holds for one direction only, and
 CTA_STATUS (`ctnetlink_fill_info`, in every release since zones exist). So for each size of tuple the zone stands at a
-fixed offset, and one `unpack_from` reads it together with everything that proves it is there: message length, header,
-and the attribute headers on the way. Whatever does not match in every one of them (direction zones, other sizes, the
-dump's end, foreign messages) goes through `DumpWalk`, which reads attribute by attribute.
+fixed offset, together with everything that proves it is there: message length, header, and the attribute headers on
+the way. Blocks are read in the first of three ways that fits:
+
+* whole, by `RunReader`, when they hold nothing but usual entries of lengths met before;
+* entry by entry, one `unpack_from` each;
+* attribute by attribute, by `DumpWalk`: direction zones, other sizes, the dump's end, foreign messages.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 from ctctl.model.ids import MAX_ZONE, ZoneId
 from ctctl.wire import netlink
 from ctctl.wire.conntrack import CT_NEW, CTA_STATUS, CTA_TUPLE_ORIG, CTA_TUPLE_REPLY, CTA_ZONE
+from ctctl.wire.conntrack_runs import IPV4_ICMP, IPV4_PORTS, IPV6_ICMP, IPV6_PORTS, NUMBER_ONLY, RunReader
 from ctctl.wire.conntrack_walk import DumpEnd, DumpWalk, zone_of
 from ctctl.wire.netlink import MalformedMessageError
 
-OnWanted = Callable[[netlink.Bytes, int, int, ZoneId], None]
+OnWanted = Callable[[netlink.Block, int, int, ZoneId], None]
 """Takes the block, the start and end of an entry's message in it, and its zone; the block is overwritten afterwards."""
 
 _AFTER_LENGTH: Final = struct.Struct("=HHII")
@@ -52,15 +57,15 @@ class _Layout:
 
 _ZONE: Final = _attribute_header(CTA_ZONE, netlink.ATTRIBUTE.size + 2)
 _STATUS: Final = _attribute_header(CTA_STATUS, netlink.ATTRIBUTE.size + 4)
-_COMMON: Final = _Layout(52)  # IPv4 with ports
+_COMMON: Final = _Layout(IPV4_PORTS)
 _LAYOUTS: Final = {
     layout.original: layout
     for layout in (
         _COMMON,
-        _Layout(76),  # IPv6 with ports
-        _Layout(60, may_hide_zone=True),  # IPv4 with ICMP id, type and code; IPv6 with a protocol number only
-        _Layout(84, may_hide_zone=True),  # IPv6 with ICMPv6 id, type and code
-        _Layout(36),  # IPv4 with a protocol number only
+        _Layout(IPV6_PORTS),
+        _Layout(IPV4_ICMP, may_hide_zone=True),
+        _Layout(IPV6_ICMP, may_hide_zone=True),
+        _Layout(NUMBER_ONLY),
     )
 }
 
@@ -76,51 +81,81 @@ class ZoneCounter:
     Entries of zones named by `want` are handed to `on_wanted` as well, which may itself call `want` and `forget`.
     """
 
-    __slots__ = ("_counts", "_header", "_on_wanted", "_walk", "_wants")
+    __slots__ = ("_counts", "_header", "_in_runs", "_on_wanted", "_runs", "_walk", "_wanted", "_wants")
 
     def __init__(self, seq: int, portid: int, on_wanted: OnWanted) -> None:
         self._walk = DumpWalk(seq, portid, self._count_slowly)
         self._header = _AFTER_LENGTH.pack(CT_NEW, netlink.NLM_F_MULTI, seq, portid)
         self._on_wanted = on_wanted
-        # Both are indexed by the zone as read, which spares the fast path a byte swap.
+        self._runs = RunReader(self._header)
+        # Entries met in runs by the zone's two bytes, and entries met singly by the zone as a host-order number: what
+        # each way of reading yields, so that neither converts anything per entry.
+        self._in_runs: Counter[bytes] = Counter()
         self._counts = [0] * (MAX_ZONE + 1)
+        self._wanted: set[bytes] = set()
         self._wants = bytearray(MAX_ZONE + 1)
 
     def entries(self) -> int:
         """Entries counted so far. Adds up all possible zones: not for every block."""
-        return sum(self._counts)
+        return sum(self._counts) + self._in_runs.total()
 
     def entries_by_zone(self) -> dict[ZoneId, int]:
         """Entries of every zone that has any."""
-        return {ZoneId(_as_read(index)): count for index, count in enumerate(self._counts) if count}
+        found = Counter({ZoneId(_as_read(index)): count for index, count in enumerate(self._counts) if count})
+        for zone, count in self._in_runs.items():
+            found[ZoneId(int.from_bytes(zone, "big"))] += count
+        return dict(found)
 
     def want(self, zone: ZoneId) -> None:
         """From now on hand over the entries of `zone`."""
         self._wants[_as_read(zone)] = 1
+        self._wanted.add(zone.to_bytes(2, "big"))
 
     def want_all(self) -> None:
         """From now on hand over every entry."""
         self._wants[:] = b"\1" * len(self._wants)
+        self._wanted = {zone.to_bytes(2, "big") for zone in range(MAX_ZONE + 1)}
 
     def forget(self, zone: ZoneId) -> None:
         """No longer hand over the entries of `zone`."""
         self._wants[_as_read(zone)] = 0
+        self._wanted.discard(zone.to_bytes(2, "big"))
 
-    def feed(self, block: netlink.Bytes, end: int) -> DumpEnd | None:
+    def feed(self, block: netlink.Block, end: int) -> DumpEnd | None:
         """Count the entries in `block[:end]`. Returns how the dump ended, None while it has not.
 
         Raises:
             MalformedMessageError: the block is no sequence of whole messages, or goes on after the dump's end.
         """
+        if self._walk.end is None and self._count_run(block, end):
+            return None
         start = 0 if self._walk.end else self._count_known(block, end)
         if start > end:
             raise MalformedMessageError(f"conntrack dump reaches {start - end} bytes past its block")
         return self._walk.feed(block, end, start)
 
-    def _count_known(self, block: netlink.Bytes, end: int) -> int:
+    def _count_run(self, block: netlink.Block, end: int) -> bool:
+        """Count the whole block at once, if it can be."""
+        if not self._wanted:
+            zones = self._runs.zones(block, end)
+            if zones is not None:
+                self._in_runs.update(zones)
+            return zones is not None
+        entries = self._runs.entries(block, end)
+        if entries is None:
+            return False
+        self._in_runs.update([zone for _, zone in entries])
+        wanted = self._wanted
+        for message, zone in [entry for entry in entries if entry[1] in wanted]:
+            if zone in wanted:  # still: the owner may have had enough of it within this block
+                self._on_wanted(message, 0, len(message), ZoneId(int.from_bytes(zone, "big")))
+        return True
+
+    def _count_known(self, block: netlink.Block, end: int) -> int:
         """Count while a whole common layout fits before `end`; returns the offset of what is left."""
         unpack, size, original, reply = _COMMON.unpack, _COMMON.size, _COMMON.original, _COMMON.reply
         zone_header, header, counts, wants = _ZONE, self._header, self._counts, self._wants
+        learn = self._runs.learn
         start, last_start = 0, end - size
         while start <= last_start:
             length, its_header, first, second, third, zone = unpack(block, start)
@@ -132,12 +167,13 @@ class ZoneCounter:
                         break
                     continue
             counts[zone] += 1
+            learn(length)
             if wants[zone]:
                 self._hand_over(block, start, start + length, end, zone)
             start += length
         return start
 
-    def _by_layout(self, layout: _Layout | None, block: netlink.Bytes, start: int, end: int) -> tuple[int, int]:
+    def _by_layout(self, layout: _Layout | None, block: netlink.Block, start: int, end: int) -> tuple[int, int]:
         """Length and zone, as read, of the entry at `start`; length 0 where the layout does not prove them."""
         if layout is None or start + layout.size > end:
             return 0, 0
@@ -150,13 +186,13 @@ class ZoneCounter:
             return length, 0
         return 0, 0
 
-    def _count_slowly(self, block: netlink.Bytes, start: int, end: int) -> None:
+    def _count_slowly(self, block: netlink.Block, start: int, end: int) -> None:
         zone = _as_read(zone_of(block, start, end))
         self._counts[zone] += 1
         if self._wants[zone]:
             self._hand_over(block, start, end, end, zone)
 
-    def _hand_over(self, block: netlink.Bytes, start: int, after: int, end: int, zone_as_read: int) -> None:
+    def _hand_over(self, block: netlink.Block, start: int, after: int, end: int, zone_as_read: int) -> None:
         if after > end:
             raise MalformedMessageError(f"conntrack entry reaches {after - end} bytes past its block")
         self._on_wanted(block, start, after, ZoneId(_as_read(zone_as_read)))

@@ -18,7 +18,7 @@ class DetailCounter:
     def __init__(self) -> None:
         self._seen: Counter[tuple[int, int | None, bool]] = Counter()
 
-    def add(self, block: netlink.Bytes, start: int, end: int) -> None:
+    def add(self, block: netlink.Block, start: int, end: int) -> None:
         """Count the entry whose message is `block[start:end]`.
 
         Raises:

@@ -14,7 +14,7 @@ from ctctl.wire.netlink import ATTRIBUTE, GENERIC, HEADER, NLA_TYPE_MASK, Malfor
 ENTRY_OFFSET: Final = HEADER.size + GENERIC.size
 """Where an entry's attributes start, from the start of its message."""
 
-OnEntry = Callable[[netlink.Bytes, int, int], None]
+OnEntry = Callable[[netlink.Block, int, int], None]
 """Takes the block and the start and end of one entry's message in it; the block is overwritten afterwards."""
 
 
@@ -45,7 +45,7 @@ class DumpWalk:
         self.end: DumpEnd | None = None
         self.foreign = 0
 
-    def feed(self, block: netlink.Bytes, end: int, start: int = 0) -> DumpEnd | None:
+    def feed(self, block: netlink.Block, end: int, start: int = 0) -> DumpEnd | None:
         """Walk the messages in `block[start:end]`. Returns how the dump ended, None while it has not.
 
         Raises:
@@ -55,7 +55,7 @@ class DumpWalk:
             start = self.step(block, end, start)
         return self.end
 
-    def step(self, block: netlink.Bytes, end: int, start: int) -> int:
+    def step(self, block: netlink.Block, end: int, start: int) -> int:
         """Walk the one message at `start`; returns where the next begins, `end` after the last.
 
         Raises:
@@ -86,7 +86,7 @@ class DumpWalk:
             raise MalformedMessageError(f"message of type {message_type:#x} in a conntrack dump")
 
 
-def zone_of(block: netlink.Bytes, start: int, end: int) -> ZoneId:
+def zone_of(block: netlink.Block, start: int, end: int) -> ZoneId:
     """The zone of the entry whose message is `block[start:end]`.
 
     CTA_ZONE where there is one; otherwise the zone that holds for one direction (CTA_TUPLE_ZONE in a tuple);
@@ -111,7 +111,7 @@ def zone_of(block: netlink.Bytes, start: int, end: int) -> ZoneId:
     return direction_zone if zone is None else zone
 
 
-def walk_attributes(block: netlink.Bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def walk_attributes(block: netlink.Block, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Type, and start and end of the value, of each attribute in `block[start:end]`, copying nothing.
 
     Raises:
@@ -129,5 +129,5 @@ def walk_attributes(block: netlink.Bytes, start: int, end: int) -> Iterator[tupl
         start += netlink.align(length)
 
 
-def _u16_at(block: netlink.Bytes, start: int, end: int) -> ZoneId:
+def _u16_at(block: netlink.Block, start: int, end: int) -> ZoneId:
     return ZoneId(u16(bytes(block[start:end])))

@@ -41,6 +41,9 @@ MAX_ATTRIBUTE_PAYLOAD: Final = 0xFFFF - ATTRIBUTE.size
 
 Bytes = bytes | bytearray | memoryview
 
+Block = bytes | bytearray
+"""What one receive yields."""
+
 
 class MalformedMessageError(ProtocolError):
     """Bytes that are no netlink message, or one that is cut short."""

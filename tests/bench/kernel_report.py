@@ -79,11 +79,10 @@ def _counting(all_series: Sequence[Series], pyroute2: tuple[float, float]) -> li
             for s in all_series
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    per_entry, floor = pyroute2
+    per_entry, _ = pyroute2
     lines += [
         "",
-        f"pyroute2's `NFCTSocket.dump()` took {per_entry * 1e6:.0f} µs per entry (once, IPv4 only), in a small table "
-         f"whose floor was {floor * 1e6:.1f} µs.",
+        f"pyroute2's `NFCTSocket.dump()` took {per_entry * 1e6:.0f} µs per entry, in a small table (once, IPv4 only).",
         "",
         "Memory of a process that counts: "
         + ", ".join(f"{s.counting_rss_mib} MiB at {s.entries:,}" for s in all_series)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.lab.debian import cache_directory, ovn_tree
-from tests.metrics.prometheus_tree import promtool
+from tests.metrics.prometheus_tree import prometheus
 from tests.qemu import machine
 from tests.qemu.kernels import kernel
 
@@ -45,11 +45,6 @@ class Scene:
 
 
 SCENES: Final = (Scene("6.1", "bookworm"), Scene("6.12", "bookworm"), Scene("6.12", "trixie"))
-
-
-def prometheus() -> Path:
-    """Debian's Prometheus, beside its promtool."""
-    return promtool().with_name("prometheus")
 
 
 def play(scene: Scene, entries: int, zones: int, out: Path) -> dict[str, Any]:

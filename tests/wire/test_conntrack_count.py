@@ -104,6 +104,42 @@ def test_counts_are_those_of_a_reference_walk(entries: list[Flow]) -> None:
     assert counted.entries() == len(entries)
 
 
+@given(st.lists(any_flow, max_size=12), st.lists(st.integers(0, 11), max_size=40), st.sets(zones, max_size=4))
+def test_blocks_of_kinds_met_before_are_counted_alike_and_hand_over_alike(
+    kinds: list[Flow], order: list[int], wanted: set[int]
+) -> None:
+    handed: list[bytes] = []
+    counted = ZoneCounter(SEQ, PORTID, lambda block, start, end, _: handed.append(bytes(block[start:end])))
+    for zone in wanted:
+        counted.want(ZoneId(zone))
+    again = [kinds[number] for number in order if number < len(kinds)]
+    blocks = [block_of(kinds), block_of(again), block_of(again), block_of(kinds) + flows.done(SEQ, PORTID)]
+    for block in blocks:
+        counted.feed(bytearray(block) + b"\xff" * 300, len(block))
+    everything = kinds + again + again + kinds
+    assert counted.entries_by_zone() == Counter(flow.zone for flow in everything)
+    assert counted.entries() == len(everything)
+    assert handed == [flows.dumped(flow, SEQ, PORTID) for flow in everything if flow.zone in wanted]
+
+
+@given(st.lists(any_flow, min_size=1, max_size=5), st.integers(0, 2000), st.integers(0, 255))
+def test_in_a_block_of_known_kinds_a_wrong_byte_gives_what_the_walk_gives(
+    entries: list[Flow], at: int, value: int
+) -> None:
+    good = block_of(entries)
+    block = bytearray(good)
+    block[at % len(block)] = value
+    learned, fresh = counter(), counter()
+    learned.feed(good, len(good))
+    with suppress(MalformedMessageError):
+        fresh.feed(block, len(block))
+    try:
+        learned.feed(block, len(block))
+    except MalformedMessageError:
+        return
+    assert learned.entries_by_zone() == Counter(reference(good)) + Counter(fresh.entries_by_zone())
+
+
 @given(st.lists(any_flow, min_size=1, max_size=4), st.data())
 def test_every_truncation_of_a_block_is_refused(entries: list[Flow], data: st.DataObject) -> None:
     block = block_of(entries)

@@ -57,7 +57,7 @@ class Selection:
         """Entries that the dump showed, deleted or not."""
         return self._counter.entries_by_zone()
 
-    def _on_wanted(self, block: netlink.Bytes, start: int, end: int, zone: ZoneId) -> None:
+    def _on_wanted(self, block: netlink.Block, start: int, end: int, zone: ZoneId) -> None:
         found = entry(memoryview(block)[start + netlink.HEADER.size : end])
         if not self._wants(found):
             return

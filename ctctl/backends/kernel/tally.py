@@ -47,6 +47,7 @@ class Tally:
         self._samples: Counter[ZoneId] = Counter()
         self._looks: Counter[ZoneId] = Counter()
         self._blocks = 0
+        self._seen: Instant | None = None
         for zone in self._keep.zones:
             self._counter.want(zone)
         if self._wants_detail or self._keep.samples_per_zone:
@@ -59,6 +60,7 @@ class Tally:
             MalformedMessageError: the block is not what the kernel sends.
         """
         self._blocks += 1
+        self._seen = None
         return self._counter.feed(block, end)
 
     def is_enough(self) -> bool:
@@ -101,21 +103,27 @@ class Tally:
             detail=_detail_up(self._detail.result(), ratio) if self._wants_detail else None,
         )
 
-    def _on_wanted(self, block: netlink.Bytes, start: int, end: int, zone: ZoneId) -> None:
+    def _on_wanted(self, block: netlink.Block, start: int, end: int, zone: ZoneId) -> None:
         if self._wants_detail:
             self._detail.add(block, start, end)
         if len(self._sightings) >= self._keep.max_sightings:
             return
         if zone in self._keep.zones:
-            self._sightings.append(sighting(block, start, end, self._clock()))
+            self._sightings.append(sighting(block, start, end, self._now()))
         elif self._samples[zone] < self._keep.samples_per_zone:
-            self._sample(sighting(block, start, end, self._clock()))
+            self._sample(sighting(block, start, end, self._now()))
+
+    def _now(self) -> Instant:
+        """When this block was received; asked for once per block, and only if an entry of it is kept."""
+        if self._seen is None:
+            self._seen = self._clock()
+        return self._seen
 
     def _sample(self, found: Sighting) -> None:
         """Keep an entry as a sample of its zone if it will live; stop looking when there are enough."""
         zone, wanted = found.zone, self._keep.samples_per_zone
         self._looks[zone] += 1
-        if found.expires_boot_s is not None and found.expires_boot_s - self._clock().boot_s >= LONG_LIVED_S:
+        if found.expires_boot_s is not None and found.expires_boot_s - self._now().boot_s >= LONG_LIVED_S:
             self._samples[zone] += 1
             self._sightings.append(found)
         if self._looks[zone] >= wanted * LOOKS_PER_SAMPLE:
