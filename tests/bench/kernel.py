@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.bench import kernel_report, table
+from tests.bench import kernel_entries, kernel_report
 from tests.bench.kernel_measure import FLOOR, Series, measure, receive_only
 from tests.lab.entries import table_limit
 from tests.lab.namespace import Namespace, why_unavailable
@@ -31,7 +31,7 @@ def pyroute2_beside_floor() -> tuple[float, float]:
     """Seconds per entry that pyroute2's dump takes, and the floor's, in a table small enough to wait for."""
     from pyroute2 import NFCTSocket
 
-    table.fill(PYROUTE2_ENTRIES)
+    kernel_entries.fill(PYROUTE2_ENTRIES)
     series = Series(PYROUTE2_ENTRIES)
     for _ in range(3):
         series.time(FLOOR, receive_only, per=PYROUTE2_ENTRIES)

@@ -22,7 +22,7 @@ from ctctl.model.flush import FlushFailure, FlushResult, Strategy
 from ctctl.model.ids import FlushableZoneId, ZoneId
 from ctctl.wire import conntrack
 from ctctl.wire.conntrack_delete import entry_delete, guarded_zone_flush
-from tests.bench import table
+from tests.bench import kernel_entries
 from tests.kernel_table import _open
 
 FLOOR: Final = "receive only, without parsing"
@@ -147,13 +147,13 @@ def delete_one_by_one(keys: Sequence[EntryKey]) -> None:
 def refill(entries: int, numbers: Sequence[int]) -> None:
     """Put back what was deleted from whole zones."""
     with contextlib.closing(_open()) as opened:
-        table.send_all(opened, table.creations(entries, set(numbers)))
+        kernel_entries.send_all(opened, kernel_entries.creations(entries, set(numbers)))
 
 
 def measure(entries: int, rounds: int) -> Series:
     """Everything about one table, which is made first in the calling thread's (private) network namespace."""
     series = Series(entries)
-    table.fill(entries)
+    kernel_entries.fill(entries)
     _counting(series, rounds)
     costs = FlushCosts()
     passed = KernelReader(now, costs=costs).count(lambda: False)
@@ -164,7 +164,7 @@ def measure(entries: int, rounds: int) -> Series:
 
 
 def _counting(series: Series, rounds: int) -> None:
-    few = frozenset(ZoneId(number) for number in range(1, table.ZONES // 50 + 1))
+    few = frozenset(ZoneId(number) for number in range(1, kernel_entries.ZONES // 50 + 1))
     variants: list[tuple[str, Callable[[], object]]] = [
         (FLOOR, receive_only),
         (COUNT, count),
@@ -196,7 +196,7 @@ def _flushing(series: Series, rounds: int, costs: FlushCosts) -> None:
         (n for n in range(1, len(zones) + 1) if costs.is_dump_cheaper(zones[:n], series.entries)), 0
     )
     # One dump costs FLUSH_MANY less the deletes of 50 zones; then both ways cost the same at:
-    deletes_s = costs._delete_s * series.entries / table.ZONES
+    deletes_s = costs._delete_s * series.entries / kernel_entries.ZONES
     dump_s = series.median(FLUSH_MANY) - len(MANY) * deletes_s
     series.crossover_measured = dump_s / (series.median(BARE) - deletes_s)
 

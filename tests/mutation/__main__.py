@@ -76,7 +76,7 @@ def is_noticed(module: str, mutant: Mutant, tests: tuple[str, ...]) -> bool:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
         sys.meta_path.insert(0, _Changed(module, mutant.source))
-        arguments = ["-x", "-q", "-p", "no:cacheprovider"]
+        arguments = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
         try:
             os._exit(int(pytest.main([*arguments, *tests])))
         except BaseException:  # noqa: BLE001 (whatever it is, it was noticed)
