@@ -44,7 +44,7 @@ def _values(words: type[StrEnum]) -> tuple[str, ...]:
     return tuple(words)
 
 
-COLLECTOR = Label("collector", "part of the exposition", _values(Subject)[1:-1])
+COLLECTOR = Label("collector", "part of the exposition", tuple(COLLECTORS))
 CT_ZONE = Label("ct_zone", "conntrack zone, decimal")
 TRIGGER = Label("trigger", "what the verdict or flush answers to", _values(Trigger))
 STRATEGY = Label("strategy", "how the flush was carried out", _values(Strategy))
@@ -433,9 +433,9 @@ _HTTP = (
         (
             Label(
                 "reason",
-                "room for a newer one; no place at all; no whole request, or no reading of the answer, in time; "
+                "room for a newer one; no whole request, or no reading of the answer, in time; "
                 "more bytes than a request may have; failed TLS handshake",
-                ("evicted", "full", "deadline", "oversize", "tls"),
+                ("evicted", "deadline", "oversize", "tls"),
             ),
         ),
     ),

@@ -14,6 +14,7 @@ import socket
 import ssl
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -28,15 +29,24 @@ MAX_REQUEST_BYTES: Final = 64 * 1024
 
 _ACCEPTS_PER_WAKE: Final = 64
 _ACCEPT_PAUSE_S: Final = 0.05
-_GRACE_S: Final = 0.05
+_GRACE_S: Final = 0.1
 """A newcomer keeps its place so long, time for a handshake and a request; a flood waits in the kernel meanwhile."""
 
 _SUMMARY_INTERVAL_S: Final = 60.0
+_CLOSE_TIMEOUT_S: Final = 0.5
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PEER_HAS_GONE: Final = frozenset(
+    {
+        errno.ECONNABORTED, errno.ENETDOWN, errno.EPROTO, errno.ENOPROTOOPT, errno.EHOSTDOWN, errno.ENONET,
+        errno.EHOSTUNREACH, errno.EOPNOTSUPP, errno.ENETUNREACH,
+    }
+)  # fmt: skip
+"""accept(2) on Linux passes on what the network said of a connection that was never accepted."""
+
 _REQUEST_TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
-DROP_REASONS: Final = ("evicted", "full", "deadline", "oversize", "tls")
+DROP_REASONS: Final = ("evicted", "deadline", "oversize", "tls")
 
 
 class Phase(Enum):
@@ -116,7 +126,10 @@ class Connection(asyncio.Protocol):
             else:
                 self._transport.abort()
         elif self.opening is not None:
-            self.opening.cancel()
+            # The event loop already has this socket; closed or cancelled from here, its number could be a newcomer's
+            # while the loop still acts on it. Shut down, it ends by itself.
+            with suppress(OSError):
+                self._peer.shutdown(socket.SHUT_RDWR)
         else:
             asyncio.get_running_loop().remove_reader(self._peer.fileno())
             self._peer.close()
@@ -197,7 +210,9 @@ class ConnectionGuard:
         self._tls = tls
         self._is_welcome = is_welcome
         self._loop = loop
+        # Both in the order in which their connections have been doing nothing, longest first.
         self._open: OrderedDict[Connection, None] = OrderedDict()
+        self._silent: OrderedDict[Connection, None] = OrderedDict()
         self._by_transport: dict[asyncio.BaseTransport, Connection] = {}
         self._listening: list[socket.socket] = []
         self.drops: Counter[str] = Counter(dict.fromkeys(DROP_REASONS, 0))
@@ -213,14 +228,17 @@ class ConnectionGuard:
         self._listening.append(listening)
         self._loop.add_reader(listening.fileno(), self._accept, listening)
 
-    def close(self) -> None:
-        """Accept no more and end every connection."""
+    async def close(self) -> None:
+        """Accept no more, end every connection, and wait a moment until they have ended."""
         for listening in self._listening:
             self._loop.remove_reader(listening.fileno())
             listening.close()
         self._listening.clear()
+        opening = {connection.opening for connection in self._open if connection.opening is not None}
         for connection in list(self._open):
             connection.drop("")
+        if opening:
+            await asyncio.wait(opening, timeout=_CLOSE_TIMEOUT_S)
 
     def time_s(self) -> float:
         """The loop's own time."""
@@ -279,6 +297,7 @@ class ConnectionGuard:
         if connection not in self._open:
             return
         del self._open[connection]
+        self._silent.pop(connection, None)
         connection.end_deadline()
         if reason:
             self.drops[reason] += 1
@@ -287,16 +306,18 @@ class ConnectionGuard:
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTS_PER_WAKE):
             leaving = None
-            if is_full := len(self._open) >= self._limits.max_connections:
-                leaving = self._longest_idle()
-                if (wait_s := self._wait_for_place_s(leaving)) > 0:
-                    self._pause(listening, wait_s)
+            if len(self._open) >= self._limits.max_connections:
+                leaving = self._next_to_leave()
+                if leaving is None:
+                    self._pause(listening, _GRACE_S / 4)
                     return
             try:
                 peer, _ = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
+                if error.errno in _PEER_HAS_GONE:
+                    continue
                 if error.errno not in _OUT_OF_RESOURCES:
                     raise
                 self._make_room()
@@ -304,19 +325,8 @@ class ConnectionGuard:
                 return
             if leaving is not None:
                 leaving.drop("evicted")
-            if is_full and leaving is None:
-                self.drops["full"] += 1
-                self._log_drops()
-                peer.close()
-            else:
-                peer.settimeout(0.0)
-                self._admit(peer)
-
-    def _wait_for_place_s(self, leaving: Connection | None) -> float:
-        """Seconds until `leaving`, the longest idle, may be made to leave; 0 where all are being answered."""
-        if leaving is not None:
-            return leaving.entered_s + _GRACE_S - self._loop.time()
-        return 0.0 if all(connection.phase is Phase.COMPUTING for connection in self._open) else _GRACE_S
+            peer.settimeout(0.0)
+            self._admit(peer)
 
     def _pause(self, listening: socket.socket, seconds: float) -> None:
         self._loop.remove_reader(listening.fileno())
@@ -329,6 +339,7 @@ class ConnectionGuard:
     def _admit(self, peer: socket.socket) -> None:
         connection = Connection(self, peer, self._make_http)
         self._open[connection] = None
+        self._silent[connection] = None
         connection.enter(Phase.ASKING)
         # A peer that says nothing costs a socket and a timer, no transport and no TLS state.
         self._loop.add_reader(peer.fileno(), self._begin, connection, peer)
@@ -337,19 +348,26 @@ class ConnectionGuard:
         """The peer has said something, or has left."""
         self._loop.remove_reader(peer.fileno())
         self._open.move_to_end(connection)
+        self._silent.pop(connection, None)
+        connection.entered_s = self._loop.time()
         connection.opening = self._loop.create_task(self._set_up(connection, peer))
 
     def _make_room(self) -> None:
-        """This process can have no more files or memory now: the longest idle connection gives its own back."""
-        if (longest := self._longest_idle()) is not None:
-            longest.drop("evicted")
+        """This process can have no more files or memory now: somebody gives their own back."""
+        if (leaving := self._next_to_leave()) is not None:
+            leaving.drop("evicted")
 
-    def _longest_idle(self) -> Connection | None:
-        """The connection that has been in its phase longest, of those that wait for nothing from here.
+    def _next_to_leave(self) -> Connection | None:
+        """Of those that never said a word, or else of all, who has been idle longest; None where all came just now.
 
-        One whose answer is being made does, and so does one whose bytes nobody has read yet.
+        Who waits for something from here is not idle: an answer that is being made, or bytes nobody has read yet.
         """
-        return next((connection for connection in self._open if connection.is_idle), None)
+        came_before_s = self._loop.time() - _GRACE_S
+        for candidates in (self._silent, self._open):
+            longest = next((connection for connection in candidates if connection.is_idle), None)
+            if longest is not None and longest.entered_s <= came_before_s:
+                return longest
+        return None
 
     async def _set_up(self, connection: Connection, peer: socket.socket) -> None:
         try:
@@ -357,13 +375,8 @@ class ConnectionGuard:
             await self._loop.connect_accepted_socket(
                 lambda: connection, peer, ssl=tls, ssl_shutdown_timeout=None if tls is None else 1.0
             )
-        except asyncio.CancelledError:
-            peer.close()
-            if connection in self._open:
-                raise
         except (OSError, ssl.SSLError):
             # A handshake that failed, or a peer that left during it: the peer's doing, counted and nothing more.
-            peer.close()
             self.forget(connection, "tls")
 
     def _log_drops(self) -> None:

@@ -20,6 +20,8 @@ from ctctl.model.snapshot import Snapshot
 DEFAULT_SCRAPE_TIMEOUT_S: Final = 10.0
 MAX_SCRAPE_TIMEOUT_S: Final = 60.0
 PAGE_TIMEOUT_S: Final = 10.0
+MAX_WAITING: Final = 64
+"""Requests that may wait for an exposition, a page or a password at once: they must not take every connection."""
 
 _HEADERS: Final = {
     "Server": "ctctl",
@@ -72,6 +74,7 @@ class Routes:
         self._access = access
         self._passwords = PasswordChecker()
         self._pages: SharedWork[str, str] = SharedWork("ctctl-page")
+        self._waiting = 0
         self._limited_by = RateLimitConfig()
         self._rate_limit = RateLimit(0, 0)
 
@@ -83,8 +86,7 @@ class Routes:
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """The answer to one request, with the headers every answer carries."""
         config = self._access().config
-        refusal = self._over_rate(config.rate_limit) or await self._unauthorized(request, config.basic_auth_users)
-        response = refusal or await self._route(request)
+        response = self._over_rate(config.rate_limit) or await self._within_bounds(request, config.basic_auth_users)
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
         for name, value in config.http_server_config.headers.items():
@@ -99,6 +101,17 @@ class Routes:
         if self._rate_limit.is_admitted(asyncio.get_running_loop().time()):
             return None
         return text(429, "too many requests, see rate_limit in the web configuration\n")
+
+    async def _within_bounds(self, request: web.BaseRequest, users: dict[str, str]) -> web.Response:
+        """The answer, unless it would have to be waited for and too many are waiting."""
+        is_quick = not users and request.path not in ("/", self._telemetry_path)
+        if not is_quick and self._waiting >= MAX_WAITING:
+            return text(503, "too many requests at once, try again\n", {"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            return await self._unauthorized(request, users) or await self._route(request)
+        finally:
+            self._waiting -= 1
 
     async def _unauthorized(self, request: web.BaseRequest, users: dict[str, str]) -> web.Response | None:
         if not users:

@@ -115,7 +115,7 @@ class WebServer:
             self._close_sockets()
             raise
         self._addresses = tuple(listening.getsockname()[:2] for listening in self._listening)
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="ctctl-http", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="ctctl-http", daemon=True)
         self._thread.start()
         self._is_serving.wait()
 
@@ -151,8 +151,15 @@ class WebServer:
     def _tls_context(self) -> ssl.SSLContext | None:
         return self._access().context
 
+    def _run(self) -> None:
+        """The thread's work. An exception that leaves it reaches `threading.excepthook`, as any thread's does."""
+        try:
+            asyncio.run(self._serve())
+        finally:
+            self._is_serving.set()
+
     async def _serve(self) -> None:
-        """The thread's work: serve until told to stop."""
+        """Serve until told to stop."""
         self._loop = asyncio.get_running_loop()
         self._should_stop = asyncio.Event()
         settings = self._settings
@@ -181,7 +188,7 @@ class WebServer:
                 task.result()
         finally:
             watching.cancel()
-            self._guard.close()
+            await self._guard.close()
             self._routes.close()
             self._exposer.close()
             await http.shutdown(timeout=0.5)

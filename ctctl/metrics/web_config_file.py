@@ -95,6 +95,8 @@ class WebConfigFile:
                 f"cannot read web configuration {self._path}: {error.strerror or error}",
                 remedy="see --web.config.file or web.config_file",
             ) from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"web configuration {self._path} is not UTF-8 text: {error.reason}") from error
         config = parse_web_config(content, self._path)
         tls = config.tls_server_config
         return WebAccess(config, None if tls is None else server_context(tls))

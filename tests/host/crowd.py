@@ -46,5 +46,5 @@ if __name__ == "__main__":
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # A real one sits on another machine: it takes the server's connections, not its CPU.
-    os.nice(5)
+    os.setpriority(os.PRIO_PROCESS, 0, 0)
     main(*sys.argv[1:])

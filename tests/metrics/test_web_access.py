@@ -236,6 +236,18 @@ def test_a_missing_file_and_one_that_nobody_reads_are_start_up_errors(tmp_path: 
             server.start()
 
 
+def test_a_file_that_is_no_text_is_a_start_up_error_and_later_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "web.yml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        WebConfigFile(str(path), load)
+    write(path, {})
+    file = WebConfigFile(str(path), load)
+    path.write_bytes(b"\xff\xfe\x00")
+    assert not file.refresh()
+    assert not file.is_last_read_good
+
+
 def test_a_key_that_is_not_the_certificates_is_named(ca: Authority, tmp_path: Path) -> None:
     (cert, _), (_, other_key) = ca.issue("one"), ca.issue("other")
     tls = {"cert_file": str(cert), "key_file": str(other_key)}
