@@ -30,7 +30,9 @@ from ctctl.model.flush import (
     FlushResult,
     Reason,
     Strategy,
+    Trigger,
 )
+from ctctl.model.ids import ZoneId
 from ctctl.model.instant import Instant
 from ctctl.model.ovs import LocalView
 from ctctl.sources.source import Clock, Report
@@ -42,6 +44,9 @@ FLUSH_TIMEOUT_S: Final = 30.0
 CONFIRM_TRIES: Final = 3
 """A reply that grew too old between being read and being acted on is asked for again this often."""
 
+
+ClaimedInMemory = Callable[[ZoneId], Refusal | None]
+"""Whether any ovn-controller on this host has the zone allocated, as it says itself; None: none of them has."""
 
 LookUp = Callable[[Sequence[EntryKey]], tuple[Sighting | None, ...]]
 """Each of these entries as it is now, None where there is none any more."""
@@ -82,6 +87,10 @@ def _cannot_remember(name: str) -> None:
     raise UnavailableError(f"nothing remembers request {name}")
 
 
+def _cannot_ask(zone: ZoneId) -> Refusal:
+    return Refusal(Reason.CANNOT_CONFIRM, f"nobody asked ovn-controller about zone {zone}")
+
+
 class Executor:
     """`submit` an order; `FlushFinished` comes back through `report`, whatever happens to it."""
 
@@ -94,6 +103,7 @@ class Executor:
         clock: Clock,
         *,
         remember_request: RememberRequest = _cannot_remember,
+        claimed_in_memory: ClaimedInMemory = _cannot_ask,
     ) -> None:
         self._reader = reader
         self._look_up = look_up
@@ -101,6 +111,7 @@ class Executor:
         self._report = report
         self._clock = clock
         self._remember_request = remember_request
+        self._claimed_in_memory = claimed_in_memory
         self._orders: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._clearance = Clearance(None, Refusal(Reason.NOT_THE_FLUSHER, "the agent is starting"))
         self._stopping = threading.Event()
@@ -144,6 +155,8 @@ class Executor:
     def _confirm_and_send(self, work: Work) -> tuple[FlushOutcome, Instant | None]:
         order = work.order
         refusal: Refusal | None = None
+        if order.trigger is Trigger.ROUTER_REMOVED and (claim := self._claimed_in_memory(order.zone)) is not None:
+            return _refused(order, claim), None
         for _ in range(CONFIRM_TRIES):
             try:
                 view = self._reader.read(READ_TIMEOUT_S)

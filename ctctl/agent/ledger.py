@@ -34,6 +34,7 @@ IMPLEMENTED: Final = (
     Trigger.RENUMBERED,
     Trigger.MANUAL,
     Trigger.REQUESTED,
+    Trigger.ROUTER_REMOVED,
 )
 """Triggers that something can pull; the others have no series, so that a 0 never claims to have looked."""
 
@@ -66,7 +67,7 @@ class Ledger:
         for trigger in IMPLEMENTED:
             if policy.mode(trigger) is Mode.OFF:
                 continue
-            if trigger not in (Trigger.MANUAL, Trigger.REQUESTED):
+            if trigger not in (Trigger.MANUAL, Trigger.REQUESTED, Trigger.ROUTER_REMOVED):
                 self._verdicts.update(dict.fromkeys(((trigger, v) for v in Verdict), 0))
                 self._verdict_seconds.setdefault(trigger, Histogram.empty(VERDICT_BOUNDS_S))
             self._flushes.update(dict.fromkeys(((trigger, s) for s in Strategy), 0))

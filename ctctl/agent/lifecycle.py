@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import structlog
 
 import ctctl
+from ctctl.agent.allocations import claimed_in_memory
 from ctctl.agent.commands import Commands
 from ctctl.agent.control import ControlServer
 from ctctl.agent.executor import Clearance, Executor, Work
@@ -118,6 +119,7 @@ class Agent:
             self._report,
             clock.now,
             remember_request=partial(state_files.add_done_request, self._state_dir),
+            claimed_in_memory=partial(claimed_in_memory, Path(settings.ovn.rundir)),
         )
         counts = CountSource(settings.count, reader, self._report, clock.now)
         probes = CapabilitySource(reader, self._vswitchd_socket, listens_here, self._report)

@@ -16,7 +16,7 @@ class TriggerModes:
     """The zones of a router that was just created."""
 
     router_removed: Mode = DEFAULT_MODES[Trigger.ROUTER_REMOVED]
-    """Zones that lost their router. Not acted on in this version."""
+    """Zones that this agent saw lose their router, once they are certainly nobody's and still hold entries."""
 
     router_arrived: Mode = DEFAULT_MODES[Trigger.ROUTER_ARRIVED]
     """Zones of a router that became local without being created."""
@@ -45,7 +45,7 @@ class FlushSettings:
     """What each trigger leads to."""
 
     grace_s: float = 30.0
-    """How long a zone must have been without owner before it is cleaned. Not acted on in this version."""
+    """How long a zone must have been without owner before it is cleaned."""
 
     max_lateness_s: float = 5.0
     """An automatic flush later than this after its key became visible is given up: traffic may flow."""

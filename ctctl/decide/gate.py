@@ -50,8 +50,10 @@ class Refusal:
     why: str
 
 
-def judge(zone: ZoneId, trigger: Trigger, conditions: Conditions) -> Refusal | None:
+def judge(zone: ZoneId, trigger: Trigger, conditions: Conditions, former: Zone | None = None) -> Refusal | None:
     """None when the zone may be flushed now; otherwise the first rule that forbids it.
+
+    `former`: the zone as the map had it when this agent saw it lose its owner; only with it may an unmapped zone go.
 
     Rules about the zone come first, then the host, then the operator's switches, then what may pass by itself.
     A dry run is refused last, so that it reports exactly what enforcing would have sent.
@@ -61,9 +63,9 @@ def judge(zone: ZoneId, trigger: Trigger, conditions: Conditions) -> Refusal | N
     if conditions.local is None:
         return Refusal(Reason.MAP_NOT_FRESH, "the local OVSDB has not been read, so nobody knows whose the zone is")
     return (
-        _zone_rules(zone, conditions.zone_map, conditions.local)
-        or _host_rules(zone, conditions, conditions.local)
-        or _operator_rules(zone, trigger, conditions)
+        _zone_rules(zone, conditions.zone_map, conditions.local, former)
+        or _host_rules(former or conditions.zone_map.zones[zone], conditions, conditions.local)
+        or _operator_rules(former or conditions.zone_map.zones[zone], trigger, conditions)
         or _passing_rules(trigger, conditions)
         or _switch_rule(conditions.policy, Switch.DRY_RUN, Reason.DRY_RUN)
     )
@@ -76,6 +78,8 @@ def confirm(order: FlushOrder, view: LocalView, now: Instant) -> Refusal | None:
     if order.not_after is not None and now.boot_s > order.not_after.boot_s:
         return Refusal(Reason.TOO_LATE, f"key became visible {now.since(order.visible):.1f}s ago")
     claims = keys_claiming(view, order.zone)
+    if order.trigger is Trigger.ROUTER_REMOVED:
+        return _confirm_unowned(claims, view)
     if len(claims) > 1:
         return Refusal(Reason.SHARED_ZONE, f"claimed by {', '.join(sorted(claims))}")
     if not claims:
@@ -85,10 +89,18 @@ def confirm(order: FlushOrder, view: LocalView, now: Instant) -> Refusal | None:
     return _datapath_rule(_bridge_assigning(order.zone, claims[0], view))
 
 
-def _zone_rules(zone: ZoneId, zone_map: ZoneMap, local: LocalView) -> Refusal | None:
+def _confirm_unowned(claims: tuple[str, ...], view: LocalView) -> Refusal | None:
+    if claims:
+        return Refusal(Reason.OWNER_CHANGED, f"now assigned by {', '.join(sorted(claims))}")
+    return next(filter(None, map(_datapath_rule, view.bridges)), None)
+
+
+def _zone_rules(zone: ZoneId, zone_map: ZoneMap, local: LocalView, former: Zone | None) -> Refusal | None:
     owner = zone_map.zones.get(zone)
     if owner is None:
-        return _unmapped(zone, local)
+        return None if former is not None and former.zone == zone else _unmapped(zone, local)
+    if former is not None:
+        return Refusal(Reason.OWNER_CHANGED, f"zone {zone} has an owner again")
     if owner.kind is ZoneKind.CONFLICT:
         return Refusal(Reason.SHARED_ZONE, _claimants(zone, owner, local))
     return None
@@ -107,8 +119,8 @@ def _claimants(zone: ZoneId, owner: Zone, local: LocalView) -> str:
     return f"key {owner.key} is shared by several datapaths or a port of that name"
 
 
-def _host_rules(zone: ZoneId, conditions: Conditions, local: LocalView) -> Refusal | None:
-    refusal = _datapath_rule(_bridge_named(conditions.zone_map.zones[zone].bridge, local))
+def _host_rules(zone: Zone, conditions: Conditions, local: LocalView) -> Refusal | None:
+    refusal = _datapath_rule(_bridge_named(zone.bridge, local))
     if refusal is not None:
         return refusal
     if conditions.same_namespace is False:
@@ -139,15 +151,14 @@ def _bridge_named(name: str | None, view: LocalView) -> BridgeView | None:
     return next((bridge for bridge in view.bridges if bridge.name == name), None)
 
 
-def _operator_rules(zone: ZoneId, trigger: Trigger, conditions: Conditions) -> Refusal | None:
+def _operator_rules(zone: Zone, trigger: Trigger, conditions: Conditions) -> Refusal | None:
     refusal = _switch_rule(conditions.policy, Switch.OBSERVE, Reason.OBSERVE)
     if refusal is not None:
         return refusal
     if not conditions.is_flusher:
         return Refusal(Reason.NOT_THE_FLUSHER, "another ctctl holds the flusher lock of this network namespace")
-    owner = conditions.zone_map.zones[zone].owner
-    if trigger is not Trigger.MANUAL and owner in conditions.policy.exclude_routers:
-        return Refusal(Reason.EXCLUDED_ROUTER, f"{owner} is in flush.exclude_routers")
+    if trigger is not Trigger.MANUAL and zone.owner in conditions.policy.exclude_routers:
+        return Refusal(Reason.EXCLUDED_ROUTER, f"{zone.owner} is in flush.exclude_routers")
     return None
 
 

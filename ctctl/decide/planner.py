@@ -14,6 +14,7 @@ from typing import Final
 from ctctl.decide.evidence import Memory, keep_for
 from ctctl.decide.facts import Facts
 from ctctl.decide.gate import Conditions, Refusal, judge
+from ctctl.decide.orphans import Orphan, Orphans
 from ctctl.decide.remains import Remains
 from ctctl.decide.requests import RequestBook
 from ctctl.decide.routers import Assignment, RouterTracker, Sight
@@ -84,6 +85,7 @@ class Planner:
         self._watches: list[Watch] = []
         self._memory = Memory()
         self._remains = Remains()
+        self._orphans = Orphans()
         self._queue: list[_Queued] = []
         self._requests = RequestBook(done_requests)
         self._in_flight: FlushOrder | None = None
@@ -97,6 +99,7 @@ class Planner:
         if isinstance(event, CountFinished):
             self._memory.note(event.count)
             self._remains.review(event.count, self.facts.zone_map)
+            self._orphans.count(event.count, self.facts.policy.grace_s)
         if isinstance(event, LocalViewRead):
             self._tracker.note_keys(self.facts.zone_map, last_confirmed, now)
         if has_map_changed:
@@ -166,7 +169,9 @@ class Planner:
         self._heard |= heard
         sight = Sight(facts.routers, facts.zone_map, facts.sessions, is_baseline, last_confirmed)
         changes = self._tracker.compare(sight, now)
-        self._brake.note(len(changes.assignments), facts.policy.mass_change, now)
+        self._brake.note(len(changes.assignments) + len(changes.lost), facts.policy.mass_change, now)
+        self._orphans.note(changes.lost)
+        self._orphans.look(facts.zone_map, facts.local.session, now)
         for assignment in changes.assignments:
             mode = facts.policy.mode(assignment.trigger)
             if mode is not Mode.OFF:
@@ -259,7 +264,39 @@ class Planner:
         for watch in self._watches:
             if watch.wants_flush(now):
                 actions += self._flush_watch(watch, now)
+        # In a zone that nobody owns every entry is old: `verify` and `always` come to the same.
+        if self.facts.policy.mode(Trigger.ROUTER_REMOVED) is not Mode.OFF:
+            for orphan in self._orphans.due(now):
+                actions += self._flush_orphan(orphan, now)
         return actions
+
+    def _flush_orphan(self, orphan: Orphan, now: Instant) -> list[Action]:
+        zone = orphan.zone
+        refusal = judge(zone.zone, Trigger.ROUTER_REMOVED, self._conditions(now), former=zone)
+        if refusal is not None:
+            return self._hold_orphan(orphan, refusal, now)
+        if self._in_flight is not None:
+            return []
+        order = FlushOrder(
+            order_id=next(self._order_ids),
+            zone=flushable_zone_id(zone.zone),
+            trigger=Trigger.ROUTER_REMOVED,
+            owner=zone.owner,
+            router=zone.router,
+            key=None,
+            visible=orphan.vanished or now,
+        )
+        orphan.order_id = order.order_id
+        return self._send(order, now)
+
+    def _hold_orphan(self, orphan: Orphan, refusal: Refusal, now: Instant) -> list[Action]:
+        zone, is_news = orphan.zone, orphan.held_for is not refusal.reason
+        orphan.order_id, orphan.held_for, orphan.not_before_s = None, refusal.reason, now.boot_s + RETRY_S
+        if not refusal.reason.is_transient:
+            self._orphans.forget(orphan)
+        if not is_news:
+            return []
+        return [HoldZone(zone.zone, Trigger.ROUTER_REMOVED, zone.owner, refusal.reason, refusal.why)]
 
     def _flush_watch(self, watch: Watch, now: Instant) -> list[Action]:
         mode = self.facts.policy.mode(watch.assignment.trigger)
@@ -321,6 +358,13 @@ class Planner:
             self._in_flight = None
         watch = next((w for w in self._watches if w.order_id == event.order.order_id), None)
         order = event.order
+        orphan = self._orphans.waiting_for(order.order_id)
+        if orphan is not None:
+            if isinstance(event.outcome, FlushRefusal):
+                self._budget.refund()
+                return self._hold_orphan(orphan, Refusal(event.outcome.reason, event.outcome.why), now)
+            self._orphans.forget(orphan)
+            return []
         match event.outcome:
             case FlushResult():
                 if watch is not None:

@@ -52,10 +52,11 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one comparison found."""
+    """What one comparison found. `lost`: zones that a router no longer holds, as the map had them before."""
 
     assignments: tuple[Assignment, ...] = ()
     reports: tuple[ReportRouter, ...] = ()
+    lost: tuple[Zone, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class RouterTracker:
             reports += _readiness(router_id, router, found, now)
             reports += _loss(router_id, router, zones, now)
         self._forget(now)
-        return Changes(tuple(assignments), tuple(reports))
+        return Changes(tuple(assignments), tuple(reports), _given_up(before.zone_map, sight.zone_map))
 
     def pending(self) -> int:
         """Routers created since the agent started that have no zones here yet."""
@@ -238,6 +239,15 @@ def _zones_by_router(zone_map: ZoneMap) -> dict[RouterId, tuple[Zone, ...]]:
         if zone.router is not None:
             zones.setdefault(zone.router, []).append(zone)
     return {router: tuple(sorted(found, key=lambda z: z.zone)) for router, found in zones.items()}
+
+
+def _given_up(before: ZoneMap, now: ZoneMap) -> tuple[Zone, ...]:
+    """Zones of `before` that had a router and have another one, or none, now."""
+    return tuple(
+        zone
+        for number, zone in before.zones.items()
+        if zone.router is not None and (number not in now.zones or now.zones[number].router != zone.router)
+    )
 
 
 def _had_other_router(former: Zone | None, router: RouterId) -> bool:

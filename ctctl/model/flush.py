@@ -75,6 +75,7 @@ class Reason(StrEnum):
     IN_FLIGHT = "in_flight"
     ALREADY_ATTEMPTED = "already_attempted"
     JOURNAL_UNWRITABLE = "journal_unwritable"
+    CANNOT_CONFIRM = "cannot_confirm"
 
     @property
     def is_transient(self) -> bool:
