@@ -195,3 +195,22 @@ def test_every_answer_is_json_or_one_line(host: LabAgent) -> None:
         else:
             assert done.stdout == ""
             assert done.stderr.count("\n") == 1
+
+
+def test_a_pause_acts_although_it_cannot_be_remembered(host: LabAgent) -> None:
+    host.launch()
+    host.wait_until_serving()
+    host.namespace.run(["rm", "-r", str(host.state_dir)])
+    done = host.run("pause")
+    assert (done.returncode, "cannot remember the pause" in done.stderr) == (1, True)
+    host.wait_for_metric(lambda s: s.get("ctctl_flush_paused") == 1, "the pause")
+    assert host.run("resume").returncode == 0
+    host.wait_for_metric(lambda s: s.get("ctctl_flush_paused") == 0, "the end of the pause")
+    host.stop()
+
+
+def test_an_agent_that_is_told_to_stop_while_it_starts_stops(host: LabAgent) -> None:
+    process = host.launch()
+    process.terminate()
+    process.wait(5)
+    assert "Traceback" not in host.log()
