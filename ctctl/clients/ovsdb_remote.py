@@ -225,7 +225,11 @@ def _tls_context(remote: Remote, tls: TlsFiles | None) -> ssl.SSLContext:
     """What OVS' own clients use: TLS 1.2 or later, the peer's certificate checked against the CA, its name not."""
     if tls is None:
         raise UnavailableError(f"cannot connect to {remote}: no TLS files are configured", remedy="set ovn.tls")
-    for path in (tls.key, tls.certificate, tls.ca):
+    for name, path in (("key", tls.key), ("certificate", tls.certificate), ("ca", tls.ca)):
+        if not path:
+            raise UnavailableError(
+                f"cannot connect to {remote}: no TLS {name} is configured", remedy=f"set ovn.tls.{name}"
+            )
         try:
             with Path(path).open("rb"):
                 pass

@@ -263,3 +263,12 @@ def test_a_silent_address_leaves_the_next_one_time(monkeypatch: pytest.MonkeyPat
 def test_a_name_that_cannot_be_looked_up_is_told() -> None:
     with pytest.raises(UnavailableError, match=r"cannot look up 'no-such-host\.invalid'"):
         ovsdb_remote.connect(Remote("tcp", host="no-such-host.invalid", port=6642), None, Deadline(30.0))
+
+
+def test_a_missing_tls_setting_is_named() -> None:
+    remote = Remote("ssl", host="127.0.0.1", port=6642)
+    with pytest.raises(UnavailableError, match=r"set ovn\.tls$"):
+        ovsdb_remote.connect(remote, None, Deadline(1.0))
+    half = ovsdb_remote.TlsFiles(key=__file__, certificate="", ca=__file__)
+    with pytest.raises(UnavailableError, match=r"no TLS certificate is configured; set ovn\.tls\.certificate"):
+        ovsdb_remote.connect(remote, half, Deadline(1.0))
