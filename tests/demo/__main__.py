@@ -2,7 +2,7 @@
 
 Needs root, network namespaces and the lab's OVN; `make demo` sees to all of it. KEEP=1 leaves everything running
 until Ctrl-C and prints where it is. DEMO_OVN chooses the generation: bookworm (23.03) or trixie (25.03).
-DEMO_SVG=FILE saves a picture.
+DEMO_SVG=FILE saves a picture of two scenes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> int:
         print(f"make demo: {missing}; run it as root on a host that allows network namespaces", file=sys.stderr)
         return 2
     picture = os.environ.get("DEMO_SVG")
-    tell = Narrative(is_recorded=picture is not None)
+    tell = Narrative()
     suite = os.environ.get("DEMO_OVN", "trixie")
     with Namespace() as namespace, Ovn(namespace, ovn_tree(suite)) as ovn:
         versions = ovn.appctl("ovn-controller", "version").splitlines()[0]
@@ -38,7 +38,7 @@ def main() -> int:
             play(stage)
         is_good = tell.finish()
         if picture is not None:
-            tell.console.save_svg(picture, title="make demo")
+            tell.save_picture(picture)
         if os.environ.get("KEEP") == "1":
             _keep(tell, stage)
         for live in stage.live:

@@ -224,9 +224,8 @@ def stall(stage: Stage) -> None:
             reply = agent.get("/metrics")
             value = Samples.parse(reply.body).get("ctctl_main_loop_stall_seconds", daemon="ovs-vswitchd")
             seen.append((at, value or 0.0, reply.seconds))
-            tell.quote(
-                [f"{at:4.1f} s   ctctl_main_loop_stall_seconds {value}   answered in {reply.seconds * 1e3:.0f} ms"]
-            )
+            shown = f"ctctl_main_loop_stall_seconds {value or 0:.2f}"
+            tell.quote([f"{at:4.1f} s   {shown}   answered in {reply.seconds * 1e3:.0f} ms"])
             time.sleep(0.5)
     finally:
         tell.act("kill -CONT ovs-vswitchd")
