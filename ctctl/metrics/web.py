@@ -25,7 +25,8 @@ from structlog.typing import FilteringBoundLogger
 from ctctl.errors import ConfigError, CtctlError
 from ctctl.metrics.collect_table import PatientReader
 from ctctl.metrics.collectors import Clock, MetricsSettings, SnapshotCollector, build_registry
-from ctctl.metrics.connections import ConnectionGuard, Limits, Phase
+from ctctl.metrics.connection import Phase
+from ctctl.metrics.connections import ConnectionGuard, Limits
 from ctctl.metrics.exposition import Exposer
 from ctctl.metrics.families import Families
 from ctctl.metrics.listen import ListenAddress

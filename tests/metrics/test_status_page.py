@@ -213,6 +213,7 @@ def at(seconds: float) -> Instant:
 def test_history_keeps_the_worst_stall_and_the_sums_of_each_ten_seconds() -> None:
     history, snapshot = History(), replace(busy_snapshot(), daemons=())
     stalled = replace(busy_snapshot(), daemons=busy_snapshot().daemons)
+    history.observe(at(-10), snapshot, 100)
     history.observe(at(0), snapshot, 100)
     busier = replace(
         snapshot.tallies,
@@ -222,14 +223,17 @@ def test_history_keeps_the_worst_stall_and_the_sums_of_each_ten_seconds() -> Non
     history.observe(at(1), replace(snapshot, tallies=busier), None)
     history.observe(at(2), replace(stalled, tallies=busier), None)
     history.observe(at(3), replace(snapshot, tallies=busier), None)
-    (step,) = history.steps(at(3))
+    _, step = history.steps(at(3))
     assert (step.entries, step.flushes, step.routers_created, step.stall_s) == (100, 2, 3, 6.5)
 
 
-def test_history_counts_nothing_for_an_agent_whose_tallies_it_sees_first() -> None:
+def test_history_counts_what_happened_before_it_first_looked() -> None:
     history = History()
-    history.observe(at(0), busy_snapshot(), None)
-    assert history.steps(at(0))[0].flushes == 0
+    history.observe(at(0), None, None)
+    history.observe(at(1), busy_snapshot(), None)
+    history.observe(at(2), busy_snapshot(), None)
+    (step,) = history.steps(at(2))
+    assert (step.flushes, step.routers_created) == (5, 26)
 
 
 def test_history_ends_after_an_hour_and_holds_no_more() -> None:

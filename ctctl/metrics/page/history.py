@@ -33,12 +33,15 @@ class Step:
 
 
 class History:
-    """Steps of the last hour, oldest first. `observe` and `steps` may be called from different threads."""
+    """Steps of the last hour, oldest first. `observe` and `steps` may be called from different threads.
+
+    It begins with the agent, in the same process: what the first tallies count happened since.
+    """
 
     def __init__(self) -> None:
         self._steps: deque[Step] = deque(maxlen=STEPS)
-        self._flushes: int | None = None
-        self._created: int | None = None
+        self._flushes = 0
+        self._created = 0
         self._lock = Lock()
 
     def needs_entries(self, now: Instant) -> bool:
@@ -71,8 +74,7 @@ class History:
     def _with_snapshot(self, step: Step, now: Instant, snapshot: Snapshot) -> Step:
         flushes = sum(snapshot.tallies.flushes.values())
         created = snapshot.tallies.router_events.get(RouterChange.CREATED, 0)
-        new_flushes = 0 if self._flushes is None else max(0, flushes - self._flushes)
-        new_routers = 0 if self._created is None else max(0, created - self._created)
+        new_flushes, new_routers = max(0, flushes - self._flushes), max(0, created - self._created)
         self._flushes, self._created = flushes, created
         waits = [
             max(stall_s(view, now), view.last_round_trip_s or 0.0)
