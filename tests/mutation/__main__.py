@@ -32,7 +32,7 @@ WIRE: Final = ("tests/wire/test_netlink.py", "tests/wire/test_conntrack.py", "te
 BACKEND: Final = ("tests/backends/test_kernel_costs.py", "tests/backends/test_kernel_deleter.py",
                   "tests/backends/test_kernel_reader.py", "tests/backends/test_kernel_contract_fake.py")  # fmt: skip
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
-    "ctctl.wire.conntrack_delete": ("tests/wire/test_conntrack_delete.py", *BACKEND),
+    "ctctl.wire.conntrack_delete": ("tests/wire/test_conntrack_delete.py",),
     "ctctl.wire.conntrack_count": ("tests/wire/test_conntrack_count.py",),
     "ctctl.wire.conntrack_walk": ("tests/wire/test_conntrack_count.py", "tests/wire/test_conntrack_entry.py"),
     "ctctl.wire.netlink": (*WIRE, "tests/clients/test_netlink.py"),
