@@ -75,6 +75,12 @@ def test_nobodys_hash_is_one_that_can_be_checked_and_is_nobodys() -> None:
     bcrypt.checkpw(b"", basic_auth._NOBODYS_HASH.encode())
 
 
+def test_a_user_that_is_not_there_is_refused_whatever_a_hash_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(basic_auth, "_matches", lambda password, hashed: True)
+    assert is_allowed(header("prometheus", "any"))
+    assert not is_allowed(header("nobody", "any"))
+
+
 def test_each_answer_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
