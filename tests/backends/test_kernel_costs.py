@@ -61,12 +61,21 @@ def test_the_choice_changes_where_the_costs_cross(dump_s: float, flush_share: fl
     costs = FlushCosts()
     costs.note_dump(dump_s, TABLE)
     costs.note_filtered_flush(dump_s * flush_share, MILLION)
-    for number in range(1, 40):
+    for number in range(2, 40):
         chosen = zones(*range(1, number + 1))
         filtered_s = number * dump_s * flush_share
         by_dump_s = dump_s + number * 2000 * DELETE_S
         if abs(filtered_s - by_dump_s) > 1e-9:
             assert costs.is_dump_cheaper(chosen, MILLION) == (by_dump_s < filtered_s)
+
+
+def test_one_zone_is_always_filtered_so_that_a_spoilt_measurement_does_not_last() -> None:
+    costs = FlushCosts()
+    costs.note_dump(0.01, TABLE)
+    costs.note_filtered_flush(30.0, MILLION)
+    assert not costs.is_dump_cheaper(zones(1), MILLION)
+    assert not costs.is_dump_cheaper((), MILLION)
+    assert costs.is_dump_cheaper(zones(1, 2), MILLION)
 
 
 class CostlyKernel(FakeKernel):

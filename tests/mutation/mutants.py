@@ -44,7 +44,13 @@ class Mutant:
 def mutants(source: str) -> Iterator[Mutant]:
     """Every mutant of a module, in the order of its lines; texts and annotations are left alone."""
     tree = ast.parse(source)
+    # What a decorator is told (frozen, slots) and what NewType or Final say is checked by the type checker.
+    decorators = {
+        id(node) for owner in ast.walk(tree) for d in getattr(owner, "decorator_list", []) for node in ast.walk(d)
+    }
     for index, node in enumerate(ast.walk(tree)):
+        if id(node) in decorators:
+            continue
         for variant in range(len(_changes(node))):
             changed = copy.deepcopy(tree)
             target = next(other for number, other in enumerate(ast.walk(changed)) if number == index)

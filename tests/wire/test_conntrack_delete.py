@@ -75,6 +75,10 @@ def test_whatever_is_given_for_a_zone_the_result_is_limited_or_there_is_none(
         watcher.watch(guarded_zone_flush(1, zone) + message)  # type: ignore[arg-type]
 
 
+def test_no_more_deletes_leave_at_once_than_a_default_receive_buffer_bears_answers() -> None:
+    assert conntrack_delete.MAX_DELETES_PER_SEND == 128
+
+
 def test_a_guarded_flush_is_exactly_this() -> None:
     body = bytes(4) + b"\x06\0\x12\0\x0c\x0d\0\0" + b"\x04\0\x19\x80"
     assert guarded_zone_flush(7, ZONE) == struct.pack("=IHHII", 16 + len(body), 0x102, 0x5, 7, 0) + body

@@ -67,8 +67,12 @@ class FlushCosts:
         return None
 
     def is_dump_cheaper(self, zones: tuple[ZoneId, ...], entries: int) -> bool:
-        """Claims that one dump with entry deletes beats a filtered flush of each zone. False while nothing is known:
-        the first filtered flush is a measurement.
+        """Claims that one dump with entry deletes beats a filtered flush of each zone.
+
+        False while nothing is known: the first filtered flush is a measurement. False for one zone, so that a
+        measurement that was spoilt (the flush had to wait for another) is replaced by the next flush.
         """
+        if len(zones) < 2:  # noqa: PLR2004 (one zone)
+            return False
         filtered_s, dump_s = self.filtered_flush_s(entries), self.dump_flush_s(zones, entries)
         return filtered_s is not None and dump_s is not None and dump_s < len(zones) * filtered_s
