@@ -6,6 +6,7 @@ Without `ovn` it runs on a host without OVS.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import signal
@@ -22,7 +23,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from ctctl.clients.control import ask
-from ctctl.errors import UnavailableError
+from ctctl.errors import CtctlError
+from ctctl.model.ovn import OvnDatabase
 from tests.lab.daemon import wait_until
 from tests.lab.namespace import Namespace
 from tests.lab.ovn import Ovn
@@ -131,6 +133,9 @@ class LabAgent:
         begun = time.monotonic()
         self.launch()
         self.wait_until_ready(timeout_s=timeout_s)
+        # What a database shows when it speaks for the first time is nothing new: scenes begin after that.
+        with contextlib.suppress(TimeoutError):
+            self._wait(lambda: len(self.databases()) == len(OvnDatabase), "every database to be heard", 10.0)
         self.ready_seconds = time.monotonic() - begun
         return self
 
@@ -148,7 +153,7 @@ class LabAgent:
                 raise RuntimeError(f"the agent ended with {self._process.returncode}:\n{self.log()}")
             try:
                 return bool(is_true())
-            except (OSError, UnavailableError):
+            except (OSError, CtctlError):
                 return False
 
         try:
@@ -201,6 +206,11 @@ class LabAgent:
             OSError: nobody listens, or no answer within `timeout_s`.
         """
         return self.namespace.call(_get, self.port, path, timeout_s)
+
+    def databases(self) -> dict[str, str]:
+        """Every database that something is known of, by name: connected, lost or not read."""
+        status = cast("dict[str, Any]", ask(self.socket, {"command": "status"}, timeout_s=10.0))
+        return dict(status["databases"])
 
     def metrics(self) -> Samples:
         """One scrape."""
