@@ -27,6 +27,7 @@ from ctctl.wire.netlink import MalformedMessageError
 OnWanted = Callable[[netlink.Block, int, int, ZoneId], None]
 """Takes the block, the start and end of an entry's message in it, and its zone; the block is overwritten afterwards."""
 
+_LENGTH: Final = struct.Struct("=I")
 _AFTER_LENGTH: Final = struct.Struct("=HHII")
 """A message header without nlmsg_len: type, flags, sequence number, port id."""
 
@@ -136,20 +137,22 @@ class ZoneCounter:
 
     def _count_run(self, block: netlink.Block, end: int) -> bool:
         """Count the whole block at once, if it can be."""
-        if not self._wanted:
-            zones = self._runs.zones(block, end)
-            if zones is not None:
-                self._in_runs.update(zones)
-            return zones is not None
-        entries = self._runs.entries(block, end)
-        if entries is None:
+        zones = self._runs.zones(block, end)
+        if zones is None:
             return False
-        self._in_runs.update([zone for _, zone in entries])
-        wanted = self._wanted
-        for message, zone in [entry for entry in entries if entry[1] in wanted]:
-            if zone in wanted:  # still: the owner may have had enough of it within this block
-                self._on_wanted(message, 0, len(message), ZoneId(int.from_bytes(zone, "big")))
+        self._in_runs.update(zones)
+        if not self._wanted.isdisjoint(zones):
+            self._hand_over_from_run(block, zones)
         return True
+
+    def _hand_over_from_run(self, block: netlink.Block, zones: list[bytes]) -> None:
+        wanted, length_at = self._wanted, _LENGTH.unpack_from
+        start = 0
+        for zone in zones:
+            after = start + length_at(block, start)[0]
+            if zone in wanted:
+                self._on_wanted(block, start, after, ZoneId(int.from_bytes(zone, "big")))
+            start = after
 
     def _count_known(self, block: netlink.Block, end: int) -> int:
         """Count while a whole common layout fits before `end`; returns the offset of what is left."""

@@ -50,14 +50,13 @@ _UNZONED: Final = b"|".join(
 class RunReader:
     """Reads runs of usual entries of one dump. `header`: what follows nlmsg_len in each of its entries."""
 
-    __slots__ = ("_entries", "_header", "_is_outdated", "_lengths", "_zones")
+    __slots__ = ("_header", "_is_outdated", "_lengths", "_pattern")
 
     def __init__(self, header: bytes) -> None:
         self._header = re.escape(header)
         self._lengths: set[int] = set()
         self._is_outdated = False
-        self._zones: re.Pattern[bytes] | None = None
-        self._entries: re.Pattern[bytes] | None = None
+        self._pattern: re.Pattern[bytes] | None = None
 
     def learn(self, length: int) -> None:
         """An entry of this length was met; `length` is its nlmsg_len."""
@@ -72,19 +71,10 @@ class RunReader:
         """
         if self._is_outdated:
             self._compile()
-        if self._zones is None:
+        if self._pattern is None:
             return None
-        found: list[bytes] = self._zones.findall(block, 0, end)
+        found: list[bytes] = self._pattern.findall(block, 0, end)
         return found if found and found[-1] else None
-
-    def entries(self, block: netlink.Block, end: int) -> list[tuple[bytes, bytes]] | None:
-        """Message and zone of every entry in `block[:end]`; None as in `zones`."""
-        if self._is_outdated:
-            self._compile()
-        if self._entries is None:
-            return None
-        found: list[tuple[bytes, bytes]] = self._entries.findall(block, 0, end)
-        return found if found and found[-1][1] else None
 
     def _compile(self) -> None:
         self._is_outdated = False
@@ -92,5 +82,4 @@ class RunReader:
         whole = b"|".join(
             re.escape(struct.pack("=I", length)) + b".{%d}" % (length - 4) for length in sorted(self._lengths)
         )
-        self._zones = re.compile(rb"%s(?:%s)|.+" % (zone, whole), re.DOTALL)
-        self._entries = re.compile(rb"(%s(?:%s))|.+" % (zone, whole), re.DOTALL)
+        self._pattern = re.compile(rb"%s(?:%s)|.+" % (zone, whole), re.DOTALL)

@@ -59,11 +59,11 @@ class FlushCosts:
 
     def dump_flush_s(self, zones: Iterable[ZoneId], entries: int) -> float | None:
         """Seconds one dump of `entries` and the deletes of all of `zones`' entries would take; None as above."""
-        deletes_s = self._delete_s * sum(self._entries_by_zone.get(zone, 0) for zone in zones)
         if self._dump is not None:
-            return self._dump.at(entries) + deletes_s
+            entries_there = sum(self._entries_by_zone.get(zone, 0) for zone in zones)
+            return self._dump.at(entries) + self._delete_s * entries_there
         if self._filtered_flush is not None:
-            return self._filtered_flush.at(entries) / FLUSH_PER_DUMP + deletes_s
+            return self._filtered_flush.at(entries) / FLUSH_PER_DUMP
         return None
 
     def is_dump_cheaper(self, zones: tuple[ZoneId, ...], entries: int) -> bool:
