@@ -86,7 +86,9 @@ class Routes:
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """The answer to one request, with the headers every answer carries."""
         config = self._access().config
-        response = self._over_rate(config.rate_limit) or await self._within_bounds(request, config.basic_auth_users)
+        response = self._over_rate(config.rate_limit)
+        if response is None:
+            response = await self._within_bounds(request, config.basic_auth_users)
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
         for name, value in config.http_server_config.headers.items():
@@ -109,7 +111,8 @@ class Routes:
             return text(503, "too many requests at once, try again\n", {"Retry-After": "1"})
         self._waiting += 1
         try:
-            return await self._unauthorized(request, users) or await self._route(request)
+            refusal = await self._unauthorized(request, users)
+            return await self._route(request) if refusal is None else refusal
         finally:
             self._waiting -= 1
 
