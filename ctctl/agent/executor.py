@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
@@ -41,6 +41,9 @@ _log = structlog.get_logger(__name__)
 
 READ_TIMEOUT_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
+ENTRIES_PER_LOOK: Final = 256
+"""Entries that are looked up again, confirmed and deleted together: some milliseconds' worth."""
+
 CONFIRM_TRIES: Final = 3
 """A reply that grew too old between being read and being acted on is asked for again this often."""
 
@@ -154,51 +157,70 @@ class Executor:
 
     def _confirm_and_send(self, work: Work) -> tuple[FlushOutcome, Instant | None]:
         order = work.order
-        refusal: Refusal | None = None
         if order.trigger is Trigger.ROUTER_REMOVED and (claim := self._claimed_in_memory(order.zone)) is not None:
             return _refused(order, claim), None
+        if work.entries:
+            return self._delete_entries(work)
+        cleared = self._cleared(order)
+        if isinstance(cleared, FlushRefusal):
+            return cleared, None
+        deleter, sent = cleared
+        if order.address is None:
+            return deleter.flush_zone(order.zone, timeout_s=FLUSH_TIMEOUT_S), sent
+        (outcome,) = deleter.delete_address((order.zone,), order.address, timeout_s=FLUSH_TIMEOUT_S)
+        return outcome, sent
+
+    def _cleared(self, order: FlushOrder) -> tuple[ConntrackDeleter, Instant] | FlushRefusal:
+        """The deleter and the instant at which it may be used, after one more look at the local database."""
+        refusal: Refusal | None = None
         for _ in range(CONFIRM_TRIES):
             try:
                 view = self._reader.read(READ_TIMEOUT_S)
             except CtctlError as error:
-                return FlushRefusal(order.zone, Reason.MAP_NOT_FRESH, str(error)), None
+                return FlushRefusal(order.zone, Reason.MAP_NOT_FRESH, str(error))
             if self._stopping.is_set():
-                return FlushRefusal(order.zone, Reason.MAP_NOT_FRESH, "the agent is stopping"), None
+                return FlushRefusal(order.zone, Reason.MAP_NOT_FRESH, "the agent is stopping")
             clearance = self._clearance
             if clearance.refusal is not None:
-                return _refused(order, clearance.refusal), None
+                return _refused(order, clearance.refusal)
             if clearance.deleter is None:
-                return _refused(order, Refusal(Reason.OBSERVE, "flush.switch is observe")), None
-            sent = self._clock()
-            refusal = confirm(order, view, sent)
+                return _refused(order, Refusal(Reason.OBSERVE, "flush.switch is observe"))
+            now = self._clock()
+            refusal = confirm(order, view, now)
             if refusal is None:
-                return self._send(work, clearance.deleter), sent
+                return clearance.deleter, now
             if refusal.reason is not Reason.MAP_NOT_FRESH:
                 break
-        return _refused(order, refusal or Refusal(Reason.MAP_NOT_FRESH, "no reply was fresh enough")), None
+        return _refused(order, refusal or Refusal(Reason.MAP_NOT_FRESH, "no reply was fresh enough"))
 
-    def _send(self, work: Work, deleter: ConntrackDeleter) -> FlushOutcome:
+    def _delete_entries(self, work: Work) -> tuple[FlushOutcome, Instant | None]:
+        """A few at a time: each batch is looked up, the order confirmed anew, and then deleted at once."""
         zone = work.order.zone
-        if work.order.address is not None:
-            (outcome,) = deleter.delete_address((zone,), work.order.address, timeout_s=FLUSH_TIMEOUT_S)
-            return outcome
-        if not work.entries:
-            return deleter.flush_zone(zone, timeout_s=FLUSH_TIMEOUT_S)
-        begun = self._clock()
-        try:
-            now = self._look_up([key_of(entry) for entry in work.entries])
-        except CtctlError as error:
-            return FlushFailure(zone, FailureReason.UNAVAILABLE, str(error))
-        # An entry that was refreshed or reborn since the pass is no longer provably old.
-        still = [key_of(then) for then, found in zip(work.entries, now, strict=True) if is_still(then, found)]
-        already_gone = len(work.entries) - len(still)
-        if not still:
-            return FlushResult(zone, Strategy.ENTRY_DELETE, self._clock().since(begun), 0, already_gone)
-        (outcome,) = deleter.delete_entries(still, timeout_s=FLUSH_TIMEOUT_S)
-        if not isinstance(outcome, FlushResult):
-            return outcome
+        begun, first_sent = self._clock(), None
+        deleted = already_gone = 0
+        for start in range(0, len(work.entries), ENTRIES_PER_LOOK):
+            batch = work.entries[start : start + ENTRIES_PER_LOOK]
+            try:
+                found = self._look_up([key_of(entry) for entry in batch])
+            except CtctlError as error:
+                return FlushFailure(zone, FailureReason.UNAVAILABLE, str(error)), first_sent
+            # An entry that was refreshed or reborn since the pass is no longer provably old.
+            still = [key_of(then) for then, now in zip(batch, found, strict=True) if is_still(then, now)]
+            already_gone += len(batch) - len(still)
+            if not still:
+                continue
+            cleared = self._cleared(work.order)
+            if isinstance(cleared, FlushRefusal):
+                return cleared, first_sent
+            deleter, sent = cleared
+            first_sent = first_sent or sent
+            (outcome,) = deleter.delete_entries(still, timeout_s=FLUSH_TIMEOUT_S)
+            if not isinstance(outcome, FlushResult):
+                return outcome, first_sent
+            deleted += outcome.deleted or 0
+            already_gone += outcome.already_gone
         took_s = self._clock().since(begun)
-        return replace(outcome, already_gone=outcome.already_gone + already_gone, duration_s=took_s)
+        return FlushResult(zone, Strategy.ENTRY_DELETE, took_s, deleted, already_gone), first_sent
 
 
 def _refused(order: FlushOrder, refusal: Refusal) -> FlushRefusal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,7 @@ from ctctl.errors import UnavailableError
 from ctctl.metrics.web import WebServer
 from ctctl.model.counts import Keep
 from ctctl.model.daemon import Daemon
-from ctctl.model.events import PauseChanged
+from ctctl.model.events import JournalOpened, PauseChanged
 from ctctl.model.ovn import OvnDatabase
 from ctctl.model.snapshot import Snapshot
 from ctctl.sources.capabilities import CapabilitySource
@@ -147,7 +147,7 @@ class Agent:
                 self._report,
                 clock.now,
             ),
-            "flusher-lock": FlusherLockSource(self._report),
+            "flusher-lock": FlusherLockSource(self._report, self._open_journal),
         }
         if config_file is not None:
             self._threads["policy"] = PolicySource(config_file, settings.flush, self._report)
@@ -170,7 +170,6 @@ class Agent:
         """
         self._web.start()
         _log.info("ctctl starts", version=ctctl.__version__, listen=_shown(self._web.addresses))
-        self._open_journal()
         self._start_control()
         if state_files.is_paused(self._state_dir):
             self._report(PauseChanged(is_paused=True))
@@ -190,15 +189,13 @@ class Agent:
         return str(control_sockets(Path(self._settings.ovs.rundir), Daemon.VSWITCHD)[0].path)
 
     def _open_journal(self) -> None:
+        """Only the flusher does: two agents may share a state directory while one replaces the other."""
         try:
-            interrupted = self._journal.open(clock.now())
+            lines = self._journal.open(clock.now())
         except UnavailableError as error:
-            self._loop.narrator.note(f"nothing will be flushed: {error}", clock.now(), is_warning=True)
+            self._report(JournalOpened((), why_not=str(error)))
             return
-        for line in interrupted:
-            text = f"zone {line.get('zone')} of {line.get('owner') or 'no owner'}: a flush was under way when the last "
-            text += "agent ended; it is not repeated"
-            self._loop.narrator.note(text, clock.now(), is_warning=True, zone=line.get("zone"))
+        self._report(JournalOpened(tuple((_number(line), str(line.get("owner") or "")) for line in lines)))
 
     def _start_control(self) -> None:
         try:
@@ -253,3 +250,9 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 def _shown(addresses: tuple[tuple[str, int], ...]) -> str:
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
+
+
+def _number(line: Mapping[str, object]) -> int:
+    """The zone of a journal line; 0 for a line that somebody wrote by hand."""
+    zone = line.get("zone")
+    return zone if isinstance(zone, int) else 0

@@ -45,6 +45,7 @@ from ctctl.model.events import (
     Event,
     FlusherLockChanged,
     FlushFinished,
+    JournalOpened,
     LocalViewRead,
     ManualFlushAsked,
     OvnViewRead,
@@ -288,6 +289,8 @@ class ControlLoop:
             case FlusherLockChanged(is_held):
                 text = "this is the flusher" if is_held else "another ctctl is the flusher here; serving metrics only"
                 self.narrator.note(text, now, is_warning=not is_held)
+            case JournalOpened():
+                self.narrator.journal(event, now)
             case PauseChanged(is_paused):
                 self.narrator.note("paused: nothing is flushed" if is_paused else "resumed", now)
             case DaemonSeen(view):

@@ -8,7 +8,7 @@ import structlog
 
 from ctctl.agent.ledger import Ledger
 from ctctl.model.actions import GiveVerdict, HoldZone, ReportBrake, ReportRouter, RouterChange
-from ctctl.model.events import CountFailed, DatabaseLost, FlushFinished
+from ctctl.model.events import CountFailed, DatabaseLost, FlushFinished, JournalOpened
 from ctctl.model.flush import FlushFailure, FlushResult
 from ctctl.model.instant import Instant
 from ctctl.model.record import Record, RecordKind
@@ -111,6 +111,14 @@ class Narrator:
     def note(self, text: str, now: Instant, *, is_warning: bool = False, **fields: object) -> None:
         """Something about the agent itself."""
         self._tell(RecordKind.AGENT, text, fields, now, is_warning=is_warning)
+
+    def journal(self, event: JournalOpened, now: Instant) -> None:
+        """What the last flusher left under way, or why nothing will be flushed."""
+        if event.why_not:
+            self.note(f"nothing will be flushed: {event.why_not}", now, is_warning=True)
+        for zone, owner in event.interrupted:
+            text = f"zone {zone} of {owner or 'no owner'}: a flush was under way when the last agent ended"
+            self.note(f"{text}; it is not repeated", now, is_warning=True, zone=zone)
 
     def database_lost(self, event: DatabaseLost, before: DatabaseState | None, now: Instant) -> None:
         """A connection went, or could not be made: said when it starts and when its reason changes."""

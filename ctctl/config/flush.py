@@ -54,7 +54,7 @@ class FlushSettings:
     """Flushes in any 60 seconds, by hand included."""
 
     mass_change: int = 200
-    """Router zone assignments within 60 seconds above which automatic flushes wait for five stable minutes."""
+    """Zones that routers may gain and lose in 60 seconds; beyond it automatic flushes wait for five stable minutes."""
 
     exclude_routers: tuple[str, ...] = ()
     """Names of routers never flushed by policy."""

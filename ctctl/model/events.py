@@ -107,6 +107,16 @@ class FlusherLockChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalOpened:
+    """The flusher opened its journal. `interrupted`: zone and owner ("" for none) of each flush that was under way when
+    the last flusher ended. `why_not`: one line when it cannot be written, and then nothing will be flushed.
+    """
+
+    interrupted: tuple[tuple[int, str], ...]
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PauseChanged:
     """`ctctl pause` or `ctctl resume`."""
 
@@ -159,6 +169,7 @@ Event = (
     | DaemonSeen
     | PolicyChanged
     | FlusherLockChanged
+    | JournalOpened
     | PauseChanged
     | ManualFlushAsked
     | RequestsRead

@@ -28,8 +28,9 @@ class FlushPolicy:
     """Everything under `flush:` that decides.
 
     `modes`: one mode per trigger. `max_lateness_s`: an automatic flush later than this after its key became visible
-    is given up, because traffic may flow. `budget_per_minute`: automatic flushes in any 60 s. `mass_change`: zone
-    assignments within 60 s from which on the brake is on. `exclude_routers`: router names never flushed by policy.
+    is given up, because traffic may flow. `budget_per_minute`: automatic flushes in any 60 s. `mass_change`: zones
+    that routers may gain and lose within 60 s; more puts the brake on. `exclude_routers`: names never
+    flushed by policy.
     """
 
     switch: Switch = Switch.ENFORCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from ctctl.clients.flusher_lock import FlusherLock
@@ -17,8 +18,10 @@ class FlusherLockSource:
 
     name = "flusher-lock"
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, prepare: Callable[[], None]) -> None:
+        """`prepare`: run once the lock is held and before that is reported."""
         self._report = report
+        self._prepare = prepare
         self._lock = FlusherLock()
         self._stop = threading.Event()
 
@@ -31,6 +34,7 @@ class FlusherLockSource:
                 is_reported = True
             if self._stop.wait(RETRY_S):
                 return
+        self._prepare()
         self._report(FlusherLockChanged(is_held=True))
         self._stop.wait()
         self._lock.release()

@@ -36,6 +36,10 @@ class StallSettings:
     timeout_s: float = 1.0
     """Time after which an unanswered probe is a stall episode; vswitchd itself warns from 1 s on."""
 
+    def __post_init__(self) -> None:
+        if self.interval_s <= 0 or self.timeout_s <= 0:
+            raise ValueError("interval and timeout must be more than 0")
+
 
 _VERSION: Final[tuple[str, tuple[str, ...]]] = ("version", ())
 _COUNTER: Final[tuple[str, tuple[str, ...]]] = ("coverage/read-counter", ("long_poll_interval",))

@@ -57,3 +57,20 @@ def test_one_address_in_a_routers_zones_goes_and_every_other_entry_stays(ovn: Ov
     assert code == 0
     assert [report["deleted"] for report in reports] == [1, 1]
     assert [table.look_up(ovn.namespace, entry) is None for entry in (*gone, *stays)] == [True] * 2 + [False] * 3
+
+
+def test_two_agents_may_share_a_state_directory_while_one_replaces_the_other(ovn: Ovn, tmp_path: Path) -> None:
+    shared = {"state": {"dir": str(tmp_path / "state")}}
+    first = LabAgent(ovn.namespace, ovn, shared)
+    with first:
+        with LabAgent(ovn.namespace, ovn, shared, name="second", port=10780) as second:
+            ovn.add_router("r1")
+            assert first.ctl("flush", "--router", "r1", "--yes")[0] == 0
+            assert second.ctl("flush", "--router", "r1", "--yes")[0] == 4
+            first.stop()
+            second.wait_for_event("agent", "this is the flusher")
+            assert second.ctl("flush", "--router", "r1", "--yes")[0] == 0
+            assert [event for event in second.events("agent") if "under way" in event["text"]] == []
+        lines = (tmp_path / "state/journal.jsonl").read_text().splitlines()
+    assert sum('"intent"' in line for line in lines) == 4
+    assert sum('"outcome"' in line for line in lines) == 4

@@ -35,7 +35,7 @@ def run(lock: Lock, *, stop_when_held: bool) -> list[bool]:
         if isinstance(event, FlusherLockChanged) and event.is_held is stop_when_held:
             source.stop()
 
-    source = FlusherLockSource(report)
+    source = FlusherLockSource(report, lambda: None)
     source._lock = lock  # type: ignore[assignment]
     source.run()
     return [event.is_held for event in events if isinstance(event, FlusherLockChanged)]
@@ -57,3 +57,17 @@ def test_somebody_elses_lock_is_reported_once_and_taken_when_it_is_free(monkeypa
 
 def test_a_stop_while_somebody_else_holds_it_ends_the_wait() -> None:
     assert run(Lock(10**6), stop_when_held=False) == [False]
+
+
+def test_what_only_the_flusher_may_do_is_done_with_the_lock_and_before_anybody_knows() -> None:
+    told: list[str] = []
+    lock = Lock(0)
+
+    def report(event: Event) -> None:
+        told.append("reported")
+        source.stop()
+
+    source = FlusherLockSource(report, lambda: told.append(f"prepared, held {lock.is_held}"))
+    source._lock = lock  # type: ignore[assignment]
+    source.run()
+    assert told == ["prepared, held True", "reported"]
