@@ -51,8 +51,9 @@ format: ## format the code, mend what ruff can mend
 	$(BIN)/ruff check --fix $(CHECKED)
 
 .PHONY: bench
-bench: ## what it costs: reaction, scrapes, the central database
+bench: ## what it costs: counts and flushes, reaction, scrapes, the central database
 	@$(SET_UP) bench
+	@$(BIN)/python -m tests.bench.kernel
 	@$(BIN)/python -m tests.bench.reaction
 	@$(BIN)/python -m tests.bench.scrape
 	@$(BIN)/python -m tests.bench.central_database
@@ -67,6 +68,7 @@ docs: ## write the generated pages of docs/reference anew
 	@$(SET_UP) check
 	$(BIN)/python -m ctctl.config.reference > .venv/configuration.md && mv .venv/configuration.md docs/reference/
 	$(BIN)/ctctl metrics -o markdown > .venv/metrics.md && mv .venv/metrics.md docs/reference/
+	$(BIN)/python -m ctctl.cli.manual > .venv/ctctl.1 && mv .venv/ctctl.1 docs/reference/
 
 .PHONY: test-fresh
 test-fresh: ## make demo and make test on freshly unpacked Debian 12 and 13

@@ -7,11 +7,14 @@ local database saw (key seen by the observer → sent), which includes everythin
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import ovs.db.idl
 import ovs.poller
@@ -25,6 +28,8 @@ SETTINGS = {
     "flush": {"triggers": {"router_created": "always"}, "budget_per_minute": 10_000, "mass_change": 10_000},
 }
 TARGET_S = 0.1
+HEADS = ("median", "p90", "p99", "max")
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/reaction.md"
 
 
 class Observer:
@@ -67,16 +72,35 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def row(name: str, values: Sequence[float]) -> str:
-    """One line of the table, in milliseconds."""
-    figures = (statistics.median(values), percentile(values, 0.9), percentile(values, 0.99), max(values))
-    return f"{name:42}" + "".join(f"{1000 * figure:10.1f}" for figure in figures)
+def figures(values: Sequence[float]) -> tuple[float, float, float, float]:
+    """Median, p90, p99 and maximum."""
+    return statistics.median(values), percentile(values, 0.9), percentile(values, 0.99), max(values)
+
+
+def page(routers: int, series: Mapping[str, Sequence[float]]) -> str:
+    """The page of the reference."""
+    lines = [
+        "# Reaction",
+        "",
+        f"{routers} routers created one after the other, mode `always`, on a private OVN 25.03; written by",
+        f"`python -m tests.bench.reaction --write` on {time.strftime('%Y-%m-%d', time.gmtime())},"
+        f" Linux {platform.release()}, {os.cpu_count()} cores. Milliseconds.",
+        "",
+        "| " + " | ".join(("", *HEADS)) + " |",
+        "|---" * 5 + "|",
+    ]
+    lines += [
+        f"| {name} | " + " | ".join(f"{1000 * figure:.1f}" for figure in figures(values)) + " |"
+        for name, values in series.items()
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     """Measure and print; exits with 1 when a zone was not flushed exactly once, never for being slow."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--routers", type=int, default=100)
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--suite", default="trixie")
     arguments = parser.parse_args()
     with Namespace() as namespace, Ovn(namespace, ovn_tree(arguments.suite)) as ovn:
@@ -90,12 +114,19 @@ def main() -> int:
             flushes = agent.events("flush")
         observer.stop()
     zones = [int(flush["zone"]) for flush in flushes]
+    series = {
+        "key seen by the agent → flush sent": [flush["reaction_s"] for flush in flushes],
+        "key seen by an observer → flush sent": [f["sent"] - observer.seen[f["zone"]] for f in flushes],
+        "the flush itself, in the kernel": [flush["duration_s"] for flush in flushes],
+    }
     print(f"{arguments.routers} routers, {len(wanted)} zones, {len(zones)} flushes; milliseconds")
-    print(" " * 42 + "".join(f"{head:>10}" for head in ("median", "p90", "p99", "max")))
-    print(row("key seen by the agent → flush sent", [flush["reaction_s"] for flush in flushes]))
-    print(row("key seen by an observer → flush sent", [f["sent"] - observer.seen[f["zone"]] for f in flushes]))
-    print(row("the flush itself, in the kernel", [flush["duration_s"] for flush in flushes]))
-    late = sum(1 for flush in flushes if flush["reaction_s"] > TARGET_S)
+    print(" " * 42 + "".join(f"{head:>10}" for head in HEADS))
+    for name, values in series.items():
+        print(f"{name:42}" + "".join(f"{1000 * figure:10.1f}" for figure in figures(values)))
+    if arguments.write:
+        PAGE.write_text(page(arguments.routers, series))
+        print(f"wrote {PAGE}")
+    late = sum(1 for value in series["key seen by the agent → flush sent"] if value > TARGET_S)
     print(f"later than {1000 * TARGET_S:.0f} ms: {late} of {len(flushes)}")
     return 0 if sorted(zones) == sorted(wanted) else 1
 
