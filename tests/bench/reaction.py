@@ -83,8 +83,8 @@ def page(routers: int, series: Mapping[str, Sequence[float]]) -> str:
         "# Reaction",
         "",
         f"{routers} routers created one after the other, mode `always`, on a private OVN 25.03; written by",
-        f"`python -m tests.bench.reaction --write` on {time.strftime('%Y-%m-%d', time.gmtime())},"
-        f" Linux {platform.release()}, {os.cpu_count()} cores. Milliseconds.",
+        f"`python -m tests.bench.reaction --write` on {time.strftime('%Y-%m-%d', time.gmtime())},",
+        f"Linux {platform.release()}, {os.cpu_count()} cores. Milliseconds.",
         "",
         "| " + " | ".join(("", *HEADS)) + " |",
         "|---" * 5 + "|",
