@@ -25,10 +25,10 @@ from ctctl.wire.conntrack import (
     CTA_TUPLE_IP,
     CTA_TUPLE_ORIG,
     CTA_TUPLE_PROTO,
-    CTA_TUPLE_ZONE,
     CTA_ZONE,
     generic_header,
 )
+from ctctl.wire.conntrack_walk import walk_attributes
 
 MAX_DELETES_PER_SEND: Final = 128
 """More unread error replies than this overflow a default receive buffer, and with it the last acknowledgement."""
@@ -36,6 +36,9 @@ MAX_DELETES_PER_SEND: Final = 128
 _U16: Final = struct.Struct("!H")
 _U32: Final = struct.Struct("!I")
 _MAX_U32: Final = 0xFFFFFFFF
+_ID_HEADER: Final = netlink.ATTRIBUTE.pack(8, CTA_ID)
+_TUPLE_PARTS: Final = (CTA_TUPLE_IP, CTA_TUPLE_PROTO)
+"""As the kernel writes them. A zone of its own beside CTA_ZONE it would refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,11 @@ def entry_delete(seq: int, key: EntryKey, *, wants_ack: bool) -> bytes:
         raise ValueError(f"address family {key.family!r} of an entry in zone {key.zone} is neither IPv4 nor IPv6")
     if type(key.entry_id) is not int or not 0 <= key.entry_id <= _MAX_U32:
         raise ValueError(f"id {key.entry_id!r} of an entry in zone {key.zone} is no u32")
-    parts = netlink.by_type(key.tuple_orig)
-    if not {CTA_TUPLE_IP, CTA_TUPLE_PROTO} <= parts.keys() or CTA_TUPLE_ZONE in parts:
-        raise ValueError(f"tuple of an entry in zone {key.zone} has no addresses, no protocol, or a zone of its own")
+    parts = tuple(kind for kind, _, _ in walk_attributes(key.tuple_orig, 0, len(key.tuple_orig)))
+    if parts != _TUPLE_PARTS:
+        raise ValueError(f"tuple of an entry in zone {key.zone} is not addresses and protocol, but parts {parts}")
     flags = netlink.NLM_F_ACK if wants_ack else 0
-    selector = netlink.nested(CTA_TUPLE_ORIG, key.tuple_orig) + netlink.attribute(CTA_ID, _U32.pack(key.entry_id))
+    selector = netlink.nested(CTA_TUPLE_ORIG, key.tuple_orig) + _ID_HEADER + _U32.pack(key.entry_id)
     return _delete(seq, key.family, flags, key.zone, selector)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from ctctl.model.conntrack import Sighting
-from ctctl.model.ids import ZoneId
+from ctctl.model.conntrack import EntryKey, Sighting
+from ctctl.model.ids import ZoneId, flushable_zone_id
 from ctctl.model.instant import Instant
 from ctctl.wire import netlink
 from ctctl.wire.conntrack import (
@@ -103,6 +103,20 @@ def sighting(block: netlink.Block, start: int, end: int, seen: Instant) -> Sight
         seen.boot_s + timeout_s,
         _started_wall_s(block, rest, end),
     )
+
+
+def key(block: netlink.Block, start: int, end: int) -> EntryKey | None:
+    """What names the usual entry whose message is `block[start:end]` in a delete; None where it is not usual.
+
+    Raises:
+        InvalidZoneError: it is in zone 0.
+    """
+    usual = _usual(block, start, end)
+    if usual is None:
+        return None
+    second, zone, _, entry_id, _, _ = usual
+    tuple_orig = bytes(block[start + ENTRY_OFFSET + netlink.ATTRIBUTE.size : second])
+    return EntryKey(flushable_zone_id(zone), block[start + netlink.HEADER.size], tuple_orig, entry_id)
 
 
 def _started_wall_s(block: netlink.Block, start: int, end: int) -> float | None:

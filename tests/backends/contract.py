@@ -122,9 +122,7 @@ class KernelContract:
 
     def test_one_dump_deletes_from_the_zones_named_only(self, world: World) -> None:
         world.insert(flow for zone in range(12) for flow in many(zone, 200))
-        outcomes = world.call(
-            lambda: KernelDeleter(now)._flush_by_dump(zones(3, 5), timeout_s=10, wants=lambda _: True)
-        )
+        outcomes = world.call(lambda: KernelDeleter(now)._flush_by_dump(zones(3, 5), timeout_s=10, address=None))
         assert [(o.zone, o.deleted, o.already_gone) for o in outcomes] == [(3, 200, 0), (5, 200, 0)]
         assert world.zones() == {zone: 200 for zone in range(12) if zone not in (3, 5)}
 

@@ -45,14 +45,17 @@ def main(argv: list[str]) -> int:
     """Measure, print, and write the page unless only trying out."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.kernel")
     parser.add_argument("--quick", action="store_true", help="one small table; writes nothing")
-    is_quick = parser.parse_args(argv).quick
+    parser.add_argument("--entries", type=int, nargs="+", choices=sorted(ROUNDS), help="measure these sizes only")
+    arguments = parser.parse_args(argv)
+    is_quick = arguments.quick
+    sizes = {entries: ROUNDS[entries] for entries in arguments.entries or ROUNDS}
     if why := why_unavailable():
         print(f"cannot measure here: {why}", file=sys.stderr)
         return 1
     begun = time.monotonic()
     all_series = []
     with table_limit(1_200_000):
-        for entries, rounds in (QUICK if is_quick else ROUNDS).items():
+        for entries, rounds in (QUICK if is_quick else sizes).items():
             with Namespace() as namespace:
                 print(f"measuring a table of {entries:,} entries …", flush=True)
                 all_series.append(namespace.call(measure, entries, rounds))

@@ -78,7 +78,7 @@ def test_a_flush_under_churn_takes_its_zone_and_leaves_the_others(namespace: Nam
         for zone in zones(*range(1, 11)):
             assert isinstance(world.call(lambda zone=zone: KernelDeleter(now).flush_zone(zone)), FlushResult)  # type: ignore[misc]
         outcomes = world.call(
-            lambda: KernelDeleter(now)._flush_by_dump(zones(*range(11, 21)), timeout_s=10, wants=lambda _: True)
+            lambda: KernelDeleter(now)._flush_by_dump(zones(*range(11, 21)), timeout_s=10, address=None)
         )
         assert [outcome.deleted for outcome in outcomes] == [50] * 10
         churn.wait()

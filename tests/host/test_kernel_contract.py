@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -10,17 +11,16 @@ from ctctl.backends.kernel import KernelDeleter
 from ctctl.clients.clock import now
 from ctctl.model.flush import FlushResult
 from tests.backends.contract import KernelContract, many, zones
-from tests.kernel_table import RealWorld
-from tests.lab.namespace import Namespace
+from tests.kernel_table import PrivateNetwork, RealWorld
 
 pytestmark = pytest.mark.host
 
 
 @pytest.fixture(scope="module")
 def private(_namespaces_work: None) -> Iterator[RealWorld]:
-    """One namespace for all: making one takes longer than most of these tests, above all in a virtual machine."""
-    with Namespace() as namespace:
-        yield RealWorld(namespace)
+    """One network for all; in a slow virtual machine making it takes longer than most of these tests."""
+    with closing(PrivateNetwork()) as network:
+        yield RealWorld(network)
 
 
 class TestOnThisKernel(KernelContract):

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ctctl.clients.namespace import listens_here
-from tests.lab.namespace import Namespace
+from tests.kernel_table import PrivateNetwork
 
 pytestmark = pytest.mark.host
 
 
-def test_a_daemon_is_where_it_listens_not_where_its_path_is_seen(namespace: Namespace, tmp_path: Path) -> None:
+def test_a_daemon_is_where_it_listens_not_where_its_path_is_seen(_namespaces_work: None, tmp_path: Path) -> None:
     path = str(tmp_path / "d.ctl")
 
     def listen() -> socket.socket:
@@ -22,13 +22,15 @@ def test_a_daemon_is_where_it_listens_not_where_its_path_is_seen(namespace: Name
         opened.listen()
         return opened
 
+    namespace = PrivateNetwork()
     inside = namespace.call(listen)
     try:
-        assert namespace.call(listens_here, path) is True
+        assert namespace.call(lambda: listens_here(path)) is True
         assert listens_here(path) is False
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(path)
             assert listens_here(path) is False, "one's own connection to it is no proof"
     finally:
         inside.close()
-    assert namespace.call(listens_here, path) is False, "the daemon is gone, its socket file is not"
+    assert namespace.call(lambda: listens_here(path)) is False, "the daemon is gone, its socket file is not"
+    namespace.close()

@@ -139,6 +139,8 @@ def test_any_u32_is_an_id(entry_id: int) -> None:
         b"",
         flows.nest(1),  # addresses only
         flows.nest(2),  # protocol only
+        flows.nest(2) + flows.nest(1),  # not as the kernel writes it
+        flows.nest(1) + flows.nest(2) + flows.attr(18, b"\0\0"),
         flows.original_tuple(Flow(zone=12, direction="original")),  # a zone of its own, which the kernel refuses here
     ],
 )

@@ -16,7 +16,7 @@ from ctctl.model.conntrack import EntryKey, Sighting
 from ctctl.model.instant import Instant
 from ctctl.wire.conntrack_detail import DetailCounter
 from ctctl.wire.conntrack_entry import Entry, entry
-from ctctl.wire.conntrack_quick import sighting, traits
+from ctctl.wire.conntrack_quick import key, sighting, traits
 from ctctl.wire.netlink import MalformedMessageError
 from tests import flows
 from tests.backends.contract import ALL_KINDS
@@ -109,6 +109,15 @@ def test_an_entry_cut_anywhere_is_refused_or_lacks_only_its_last_attributes(flow
         if length % 4 == 0 or length + 4 - length % 4 not in boundaries:  # else only padding is missing
             with pytest.raises(MalformedMessageError):
                 entry(payload[:length])
+
+
+@given(any_flow)
+def test_a_key_is_the_same_by_the_short_way_and_by_the_long(flow: Flow) -> None:
+    message = message_of(flow)
+    short = key(message, 0, len(message))
+    is_usual = flow.zone and flow.direction == "both" and flow.timeout_s is not None and not flow.labels
+    assert (short is not None) == bool(is_usual)
+    assert short is None or short == entry(flows.payload(flow)).key()
 
 
 @given(any_flow)

@@ -9,9 +9,9 @@ from typing import Final
 
 from ctctl.backends.kernel import dump
 from ctctl.backends.kernel.costs import FlushCosts
-from ctctl.backends.kernel.deletion import Deletion
+from ctctl.backends.kernel.deletion import Deletion, prepare
 from ctctl.backends.kernel.failures import failure
-from ctctl.backends.kernel.selection import Selection, Wants
+from ctctl.backends.kernel.selection import Selection
 from ctctl.backends.kernel.table import entries_now, filters_by_zone
 from ctctl.clients.netlink import NETLINK_NETFILTER, KernelRefusedError, NetlinkSocket
 from ctctl.errors import CtctlError
@@ -19,7 +19,7 @@ from ctctl.model.conntrack import EntryKey
 from ctctl.model.flush import FailureReason, FlushFailure, FlushResult, Strategy
 from ctctl.model.ids import FlushableZoneId, flushable_zone_id
 from ctctl.model.instant import Instant
-from ctctl.wire.conntrack_delete import PlainFormEvidence, entry_delete, guarded_zone_flush, plain_zone_flush
+from ctctl.wire.conntrack_delete import PlainFormEvidence, guarded_zone_flush, plain_zone_flush
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 
@@ -65,7 +65,7 @@ class KernelDeleter:
             except CtctlError as error:
                 return (*outcomes, *(failure(zone, error) for zone in remaining))
             if by_dump:
-                return (*outcomes, *self._flush_by_dump(remaining, timeout_s, wants=lambda _: True))
+                return (*outcomes, *self._flush_by_dump(remaining, timeout_s, address=None))
             outcomes.append(self._flush_by_filter(remaining[0], timeout_s))
             remaining = remaining[1:]
         return tuple(outcomes)
@@ -76,12 +76,11 @@ class KernelDeleter:
         Raises:
             InvalidZoneError, ValueError, MalformedMessageError: a key no dump can have yielded; then nothing is sent.
         """
-        for key in keys:
-            entry_delete(1, key, wants_ack=False)
         started = self._clock()
+        batches = prepare(keys)
         deletion = Deletion((key.zone for key in keys), self._clock, timeout_s=timeout_s)
         try:
-            deletion.delete(keys)
+            deletion.delete(batches)
         except CtctlError as error:
             deletion.fail(error)
         return self._outcomes(deletion, started)
@@ -101,8 +100,7 @@ class KernelDeleter:
         Raises:
             InvalidZoneError: a zone that may not be deleted from; then nothing is sent.
         """
-        packed = address.packed
-        return self._flush_by_dump(_checked(zones), timeout_s, wants=lambda found: packed in found.addresses)
+        return self._flush_by_dump(_checked(zones), timeout_s, address=address)
 
     def _flush_by_filter(self, zone: FlushableZoneId, timeout_s: float) -> Outcome:
         """Let the kernel flush one zone. Only after a positive probe."""
@@ -124,13 +122,13 @@ class KernelDeleter:
         return FlushResult(zone, Strategy.KERNEL_FILTER, duration_s, deleted=None)
 
     def _flush_by_dump(
-        self, zones: tuple[FlushableZoneId, ...], timeout_s: float, *, wants: Wants
+        self, zones: tuple[FlushableZoneId, ...], timeout_s: float, *, address: IPv4Address | IPv6Address | None
     ) -> tuple[Outcome, ...]:
         if not zones:
             return ()
         started = self._clock()
         deletion = Deletion(zones, self._clock, timeout_s=timeout_s)
-        selection = Selection(deletion, wants)
+        selection = Selection(deletion, address)
         try:
             _, attempts = dump.read_table(selection, lambda: self._clock().since(started) > timeout_s)
         except CtctlError as error:

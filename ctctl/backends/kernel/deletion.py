@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -28,6 +29,32 @@ class ZoneAccount:
         self.error: CtctlError | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Deletes that leave in one send. Only the last asks for an answer on success, which then follows all failures."""
+
+    keys: tuple[EntryKey, ...]
+    seqs: range
+    data: bytes
+
+
+def prepare(keys: Iterable[EntryKey]) -> list[Batch]:
+    """The messages that delete `keys`, for one socket.
+
+    Raises:
+        InvalidZoneError, ValueError, MalformedMessageError: a key that no dump can have yielded.
+    """
+    batches = []
+    first = 1
+    remaining = iter(keys)
+    while batch := tuple(islice(remaining, MAX_DELETES_PER_SEND)):
+        seqs = range(first, first + len(batch))
+        first = seqs.stop
+        parts = [entry_delete(seq, key, wants_ack=seq == seqs[-1]) for seq, key in zip(seqs, batch, strict=True)]
+        batches.append(Batch(batch, seqs, b"".join(parts)))
+    return batches
+
+
 class Deletion:
     """Accounts of the zones named, and the one way to add to them.
 
@@ -45,34 +72,29 @@ class Deletion:
         """Deletes that the kernel answered, whether or not the entry was still there."""
         return sum(account.deleted + account.already_gone for account in self.accounts.values())
 
-    def delete(self, keys: Iterable[EntryKey]) -> None:
-        """Delete entries of the zones named. What the kernel answers is written to the accounts.
+    def delete(self, batches: Sequence[Batch]) -> None:
+        """Send what `prepare` made of entries of the zones named. What the kernel answers is written to the accounts.
 
         Raises:
-            ValueError: a key that no dump can have yielded. Nothing of its batch was sent.
             CtctlError: no answer, or not a whole one; what became of the rest is not known.
         """
-        remaining = iter(keys)
         started = self._clock()
         with NetlinkSocket(NETLINK_NETFILTER, timeout_s=self._timeout_s) as kernel:
-            while batch := tuple(islice(remaining, MAX_DELETES_PER_SEND)):
-                self._delete_batch(kernel, batch)
+            for batch in batches:
+                kernel.send(batch.data)
+                failed = dict(kernel.failures(batch.seqs, batch.seqs[-1], _WHAT))
+                for seq, key in zip(batch.seqs, batch.keys, strict=True):
+                    self._note(self.accounts[key.zone], failed.get(seq))
         self.seconds += self._clock().since(started)
 
-    def _delete_batch(self, kernel: NetlinkSocket, batch: Sequence[EntryKey]) -> None:
-        """One send. Only the last delete asks for an answer on success; its answer comes after all failures."""
-        by_seq = {kernel.next_seq(): key for key in batch}
-        last = next(reversed(by_seq))
-        kernel.send(b"".join(entry_delete(seq, key, wants_ack=seq == last) for seq, key in by_seq.items()))
-        failed = dict(kernel.failures(by_seq.keys(), last, _WHAT))
-        for seq, key in by_seq.items():
-            account, error = self.accounts[key.zone], failed.get(seq)
-            if error is None:
-                account.deleted += 1
-            elif isinstance(error, KernelRefusedError) and error.number == errno.ENOENT:
-                account.already_gone += 1
-            else:
-                account.error = account.error or error
+    @staticmethod
+    def _note(account: ZoneAccount, error: CtctlError | None) -> None:
+        if error is None:
+            account.deleted += 1
+        elif isinstance(error, KernelRefusedError) and error.number == errno.ENOENT:
+            account.already_gone += 1
+        else:
+            account.error = account.error or error
 
     def fail(self, error: CtctlError) -> None:
         """Note that no zone's deletion came to its end."""

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from ctctl.backends.kernel.deletion import Deletion
+from ctctl.backends.kernel.deletion import Deletion, prepare
 from ctctl.model.conntrack import EntryKey
-from ctctl.model.ids import FlushableZoneId, ZoneId
+from ctctl.model.ids import ZoneId
 from ctctl.wire import netlink
 from ctctl.wire.conntrack_count import ZoneCounter
-from ctctl.wire.conntrack_entry import Entry, entry
+from ctctl.wire.conntrack_entry import entry
+from ctctl.wire.conntrack_quick import key
 from ctctl.wire.conntrack_walk import DumpEnd
 
 KEYS_AT_ONCE: Final = 4096
 """Bounds the memory of flushing a zone of a million entries."""
 
-Wants = Callable[[Entry], bool]
-
 
 class Selection:
-    """Entries of `deletion`'s zones that `wants` approves of. `unnameable`: entries whose zone holds for the reply
-    direction only, per zone: no delete by original tuple finds them.
+    """The entries of `deletion`'s zones; with `address` only those that have it as source or destination, in either
+    direction. `unnameable`: entries whose zone holds for the reply direction only, per zone: no delete by original
+    tuple finds them.
     """
 
-    def __init__(self, deletion: Deletion, wants: Wants) -> None:
+    def __init__(self, deletion: Deletion, address: IPv4Address | IPv6Address | None) -> None:
         self._deletion = deletion
-        self._wants = wants
+        self._address = None if address is None else address.packed
         self.begin(0, 0)
 
     def begin(self, seq: int, portid: int) -> None:
@@ -46,7 +46,7 @@ class Selection:
         ended = self._counter.feed(block, end)
         if len(self._keys) >= KEYS_AT_ONCE or ended is not None:
             keys, self._keys = self._keys, []
-            self._deletion.delete(keys)
+            self._deletion.delete(prepare(keys))
         return ended
 
     def is_enough(self) -> bool:
@@ -58,10 +58,16 @@ class Selection:
         return self._counter.entries_by_zone()
 
     def _on_wanted(self, block: netlink.Block, start: int, end: int, zone: ZoneId) -> None:
-        found = entry(memoryview(block)[start + netlink.HEADER.size : end])
-        if not self._wants(found):
+        if self._address is not None and block.find(self._address, start, end) < 0:
             return
+        usual = key(block, start, end)
+        if usual is not None and self._address is None:
+            self._keys.append(usual)
+            return
+        found = entry(memoryview(block)[start + netlink.HEADER.size : end])
+        if self._address is not None and self._address not in found.addresses:
+            return  # those bytes were something else
         if found.is_zoned_by_reply:
             self.unnameable[zone] = self.unnameable.get(zone, 0) + 1
         else:
-            self._keys.append(EntryKey(FlushableZoneId(zone), found.family, found.tuple_orig, found.entry_id))
+            self._keys.append(found.key())
