@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.daemon import LabDaemon
 from tests.lab.namespace import Namespace
+
+SOUTHBOUND_INIT = ["OVN_Southbound", {"op": "insert", "table": "SB_Global", "row": {}}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,13 @@ class Layout:
             path.mkdir(parents=True, exist_ok=True)
 
     def create_database(self, name: str, schema: str) -> None:
-        """An empty database file."""
-        self.run("ovsdb-tool", "create", str(self.libdir / name), str(self.tree / "schema" / schema))
+        """A database file with nothing in it but, for a Southbound, its one row of global settings."""
+        file = str(self.libdir / name)
+        self.run("ovsdb-tool", "create", file, str(self.tree / "schema" / schema))
+        if schema == "ovn-sb.ovsschema":
+            # An ovn-controller that meets a Southbound without it crashes (23.03 and 25.03), and on a host
+            # `ovn-sbctl init` sees to it before any can.
+            self.run("ovsdb-tool", "transact", file, json.dumps(SOUTHBOUND_INIT))
 
     def run(self, program: str, *args: str, timeout_s: float = 30.0) -> str:
         """Run a program of the tree to its end; its output.

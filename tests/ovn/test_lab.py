@@ -132,15 +132,30 @@ def test_a_rebuilt_southbound_gives_the_router_another_datapath(ovn: Ovn) -> Non
 
 
 @each_generation
-def test_a_restarted_ovn_controller_keeps_its_chassis_and_a_stopped_one_does_not(ovn: Ovn) -> None:
-    controller = ovn.daemon("ovn-controller")
-    controller.restart()
+def test_ovn_controller_survives_a_southbound_that_ovn_northd_has_not_filled(ovn: Ovn) -> None:
+    ovn.daemon("ovn-northd").stop()
+    ovn.central.rebuild_southbound()
+    wait_until(lambda: "chassis-1" in ovn.sbctl("show"), "the chassis to register again")
+    assert ovn.daemon("ovn-controller").is_running
+    ovn.daemon("ovn-northd").start()
+    ovn.add_router("r1")
+    ovn.router_zones("r1")
+
+
+@each_generation
+def test_a_restarted_ovn_controller_keeps_its_chassis(ovn: Ovn) -> None:
+    ovn.daemon("ovn-controller").restart()
     assert "chassis-1" in ovn.sbctl("show")
+
+
+@each_generation
+def test_a_stopped_ovn_controller_takes_its_chassis_away(ovn: Ovn) -> None:
+    controller = ovn.daemon("ovn-controller")
     controller.stop()
     assert not controller.is_running
     assert "chassis-1" not in ovn.sbctl("show")
     controller.start()
-    wait_until(lambda: "chassis-1" in ovn.sbctl("show"), "the chassis to come back")
+    ovn.central.wait_for_chassis("chassis-1")
 
 
 @each_generation
