@@ -38,7 +38,10 @@ def _tuples(size: int) -> bytes:
 
 _ZONE: Final = _header(CTA_ZONE, netlink.ATTRIBUTE.size + 2)
 _STATUS: Final = _header(CTA_STATUS, netlink.ATTRIBUTE.size + 4)
-_ZONED: Final = b"|".join(_tuples(size) + _ZONE for size in (IPV4_PORTS, IPV6_PORTS, IPV4_ICMP, IPV6_ICMP, NUMBER_ONLY))
+_SIZES: Final = (IPV4_PORTS, IPV6_PORTS, IPV4_ICMP, NUMBER_ONLY)
+SHORTEST: Final = 20 + 2 * IPV6_PORTS + 8
+"""Up to the zone of the largest of these. A shorter entry is not learned: what is looked at must be within it."""
+_ZONED: Final = b"|".join(_tuples(size) + _ZONE for size in _SIZES)
 _UNZONED: Final = b"|".join(
     # Zone 0 has no CTA_ZONE; the upper half of the status, which is 0, is then taken for it. Only for sizes that
     # leave no room for a zone of one direction within a tuple.
@@ -60,7 +63,7 @@ class RunReader:
 
     def learn(self, length: int) -> None:
         """An entry of this length was met; `length` is its nlmsg_len."""
-        if length not in self._lengths and len(self._lengths) < MAX_LENGTHS:
+        if length not in self._lengths and length >= SHORTEST and len(self._lengths) < MAX_LENGTHS:
             self._lengths.add(length)
             self._is_outdated = True
 

@@ -140,6 +140,23 @@ def test_in_a_block_of_known_kinds_a_wrong_byte_gives_what_the_walk_gives(
     assert learned.entries_by_zone() == Counter(reference(good)) + Counter(fresh.entries_by_zone())
 
 
+@given(st.sampled_from(ALL_KINDS), st.sampled_from(ALL_KINDS), st.data())
+def test_a_kind_met_before_does_not_excuse_an_entry_that_ends_before_its_zone(
+    met: Flow, cut: Flow, data: st.DataObject
+) -> None:
+    tuples = len(flows.nest(1, flows.original_tuple(cut)) + flows.nest(2, flows.reply_tuple(cut)))
+    length = len(flows.dumped(met, SEQ, PORTID))
+    if length >= 20 + tuples:
+        return
+    short = bytearray(flows.dumped(cut, SEQ, PORTID)[:length])
+    struct.pack_into("=I", short, 0, length)
+    block = block_of([met] * data.draw(st.integers(0, 2))) + bytes(short) + block_of([cut] * 2)
+    counted = counter()
+    counted.feed(block_of([met, cut]), len(block_of([met, cut])))
+    with pytest.raises(MalformedMessageError):
+        counted.feed(block, len(block))
+
+
 @given(st.lists(any_flow, min_size=1, max_size=4), st.data())
 def test_every_truncation_of_a_block_is_refused(entries: list[Flow], data: st.DataObject) -> None:
     block = block_of(entries)
