@@ -434,8 +434,8 @@ _HTTP = (
             Label(
                 "reason",
                 "room for a newer one; no whole request, or no reading of the answer, in time; "
-                "more bytes than a request may have; failed TLS handshake",
-                ("evicted", "deadline", "oversize", "tls"),
+                "more bytes than a request may have; a request that is none; failed TLS handshake",
+                ("evicted", "deadline", "oversize", "malformed", "tls"),
             ),
         ),
     ),

@@ -13,6 +13,7 @@ MAX_REQUEST_BYTES: Final = 64 * 1024
 """Bytes a peer may send for one request. No route takes a body, so this is several times any honest request."""
 
 _REQUEST_TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_BAD_REQUEST: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -150,7 +151,11 @@ class Connection(asyncio.Protocol):
         if self._http is None:
             self._http = self._make_http()
             self._http.connection_made(self._transport)
-        self._http.data_received(data)
+        try:
+            self._http.data_received(data)
+        except ValueError:
+            # A target that is no URL: newer parsers answer it themselves, older ones let it through to here.
+            self.drop("malformed", _BAD_REQUEST)
 
     def eof_received(self) -> bool | None:
         """The peer sends no more; close when what is under way is answered."""

@@ -40,7 +40,7 @@ _PEER_HAS_GONE: Final = frozenset(
 )  # fmt: skip
 """accept(2) on Linux passes on what the network said of a connection that was never accepted."""
 
-DROP_REASONS: Final = ("evicted", "deadline", "oversize", "tls")
+DROP_REASONS: Final = ("evicted", "deadline", "oversize", "malformed", "tls")
 
 
 @dataclass(frozen=True, slots=True)

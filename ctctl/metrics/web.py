@@ -17,10 +17,13 @@ from contextlib import suppress
 from typing import Final
 
 import structlog
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 from structlog.typing import FilteringBoundLogger
+from yarl import URL
 
 from ctctl.errors import ConfigError, CtctlError
 from ctctl.metrics.collect_table import PatientReader
@@ -43,6 +46,7 @@ log: Final[FilteringBoundLogger] = structlog.get_logger("ctctl.metrics")
 
 _WATCH_INTERVAL_S: Final = 1.0
 _STOP_TIMEOUT_S: Final = 3.0
+_NOWHERE: Final = "/-/malformed"
 _OWN_PATHS: Final = ("/", "/-/healthy", "/-/ready")
 
 # The library logs every malformed request with a traceback; a peer could fill the log with them.
@@ -170,6 +174,7 @@ class WebServer:
         http = web.Server(
             self._answer,
             access_log=None,
+            request_factory=_request,
             logger=_silent,
             lingering_time=0.0,
             keepalive_timeout=settings.idle_timeout_s,
@@ -238,6 +243,23 @@ class WebServer:
             return response
         guard.enter(connection, Phase.IDLE)
         return response
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: web.RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    """The request of a parsed message; one for a path that does not exist where its target is no usable URL."""
+    loop = asyncio.get_running_loop()
+    try:
+        return web.BaseRequest(message, payload, protocol, writer, task, loop)
+    except ValueError:
+        # `http://x:99999/`: not every version of the library looks at the port before it gets here.
+        nowhere = message._replace(path=_NOWHERE, url=URL(_NOWHERE))
+        return web.BaseRequest(nowhere, payload, protocol, writer, task, loop)
 
 
 class HttpCollector(Collector):
