@@ -54,6 +54,7 @@ class StallTracker:
         self._timeout_s = timeout_s
         self._open: dict[tuple[Daemon, str], Evidence] = {}
         self._views: dict[Daemon, DaemonView] = {}
+        self._said: dict[Daemon, Instant] = {}
         self._setups: deque[tuple[Instant, frozenset[str]]] = deque()
         keys = [(daemon, thread) for daemon, threads in THREADS.items() for thread in threads]
         self._probe_seconds = dict.fromkeys(Daemon, _NO_SECONDS)
@@ -105,6 +106,7 @@ class StallTracker:
     def _see(self, view: DaemonView, now: Instant) -> None:
         before = self._views.get(view.daemon)
         self._views[view.daemon] = view
+        self._said[view.daemon] = now
         if view.long_poll_intervals is not None:
             counters = {**self._tallies.coverage_long_poll_intervals, view.daemon: view.long_poll_intervals}
             self._tallies = replace(self._tallies, coverage_long_poll_intervals=counters)
@@ -124,7 +126,11 @@ class StallTracker:
         known = self._open.get(key)
         since = asked
         if known is not None and known.poll is not None:
-            since = max(asked, known.poll.at)  # that stall is over: what is still waited for since then is another
+            # That stall is over. What the prober says is still unanswered a while later waits for another one; that
+            # it has said nothing yet about the end may only mean that it did not get to run.
+            since = max(asked, known.poll.at)
+            if self._said[view.daemon].since(since) < self._timeout_s:
+                return []
         elif known is not None and known.asked == asked:
             known.watch(view, now)
             return []

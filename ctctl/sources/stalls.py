@@ -86,7 +86,8 @@ class MainLoopProbe:
             self._asked = now
         if self._connection is not None:
             self._receive(self._connection, now)
-        if now.boot_s >= self._due_boot_s:
+        is_due = now.boot_s >= self._due_boot_s
+        if is_due:
             self._due_boot_s = now.boot_s + self._interval_s
             if self._is_replaced():
                 self._start_over()
@@ -96,7 +97,8 @@ class MainLoopProbe:
                 self._ask(self._connection, now)
             else:
                 self._show_waiting(self._asked, now)
-        return None if self._view == before else self._view
+        is_waiting = is_due and self._view.unanswered_since is not None
+        return self._view if is_waiting or self._view != before else None
 
     def close(self) -> None:
         """Drop the connection."""

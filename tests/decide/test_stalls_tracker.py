@@ -218,6 +218,17 @@ def test_an_exact_length_that_arrives_before_the_answer_is_noticed_is_joined(scr
     assert episode.duration_s == 4.1
 
 
+def test_a_prober_that_is_late_to_notice_the_answer_makes_no_second_episode(script: Script) -> None:
+    script.unanswered(1.0, since=0.0)
+    script.polled(4.0, 4100, 50, 60)
+    for seconds in (4.5, 5.0, 5.5, 6.0):
+        script.pass_until(seconds)
+    script.answered(6.4, round_trip_s=6.4)
+    script.pass_until(12.0)
+    [episode] = script.ended
+    assert episode.duration_s == 4.1
+
+
 @pytest.mark.parametrize(
     ("state", "used", "doing"),
     [
