@@ -7,7 +7,6 @@ Every assignment of a watched router leaves through exactly one verdict; every f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import count as counter
 from typing import Final
 
@@ -16,12 +15,11 @@ from ctctl.decide.facts import Facts
 from ctctl.decide.gate import Conditions, Refusal, judge
 from ctctl.decide.orphans import Orphan, Orphans
 from ctctl.decide.remains import Remains
-from ctctl.decide.requests import RequestBook
 from ctctl.decide.routers import Assignment, RouterTracker, Sight
 from ctctl.decide.watch import RETRY_S, Stage, Watch
 from ctctl.decide.window import Brake, Budget
+from ctctl.decide.wishes import Judge, Wishes
 from ctctl.model.actions import (
-    AcceptRequest,
     Action,
     CountNow,
     DeleteEntries,
@@ -52,24 +50,15 @@ from ctctl.model.flush import (
     Reason,
     Trigger,
 )
-from ctctl.model.ids import FlushableZoneId, RouterId, ZoneId, flushable_zone_id
+from ctctl.model.ids import RouterId, ZoneId, flushable_zone_id
 from ctctl.model.instant import Instant
 from ctctl.model.ovn import OvnDatabase, OvnView
 from ctctl.model.ovs import DatapathType, LocalView
 from ctctl.model.policy import FlushPolicy
-from ctctl.model.request import FlushRequest
 from ctctl.model.verdict import FlushStep, ZoneVerdict
 
 MAX_HOLD_S: Final = 900.0
 """A repair that could not be sent for this long is given up visibly; nothing stays pending for ever."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Queued:
-    """A flush by hand or by request that waits for its turn, and when that may come at the earliest."""
-
-    order: FlushOrder
-    not_before_s: float = 0.0
 
 
 class Planner:
@@ -86,10 +75,9 @@ class Planner:
         self._memory = Memory()
         self._remains = Remains()
         self._orphans = Orphans()
-        self._queue: list[_Queued] = []
-        self._requests = RequestBook(done_requests)
         self._in_flight: FlushOrder | None = None
         self._order_ids = counter(1)
+        self._wishes = Wishes(done_requests, lambda: next(self._order_ids))
 
     def handle(self, event: Event, now: Instant) -> list[Action]:
         """Take one fact in and say what follows from it, in the order in which it is to be carried out."""
@@ -107,10 +95,11 @@ class Planner:
         if isinstance(event, FlushFinished):
             actions += self._finish(event, now)
         if isinstance(event, ManualFlushAsked):
-            actions += self._ask(event)
+            actions += self._wishes.ask(event, self.facts.zone_map, self._judge_at(event.at))
         if isinstance(event, RequestsRead):
-            self._requests.read(event.requests)
-        actions += self._carry_out_requests(now)
+            self._wishes.read(event.requests)
+        if self.facts.policy.mode(Trigger.REQUESTED) is Mode.ALWAYS:
+            actions += self._wishes.carry_out(self.facts.zone_map, self._judge_at(now), now)
         self._weigh(now)
         actions += self._flush(now)
         actions += self._count(now)
@@ -179,88 +168,12 @@ class Planner:
                 self._watches.append(Watch.of(assignment, mode, baseline, now))
         return list(changes.reports)
 
-    def _ask(self, event: ManualFlushAsked) -> list[Action]:
-        actions: list[Action] = []
-        zones = list(event.zones)
-        for name in event.routers:
-            found = self._zones_of(name)
-            if not found:
-                why = f"no router {name} has a zone of its own on this chassis"
-                actions.append(HoldZone(None, Trigger.MANUAL, name, Reason.UNOWNED_ZONE, why, event.request_id))
-            zones += found
-        accepted: list[ZoneId] = []
-        for zone in dict.fromkeys(zones):
-            order = self._order_manually(zone, event)
-            if isinstance(order, HoldZone):
-                actions.append(order)
-            else:
-                self._queue.append(_Queued(order))
-                accepted.append(zone)
-        return [*actions, AcceptRequest(event.request_id, tuple(accepted))]
-
-    def _order_manually(self, zone: FlushableZoneId, event: ManualFlushAsked) -> FlushOrder | HoldZone:
-        refusal = judge(zone, Trigger.MANUAL, self._conditions(event.at))
-        if refusal is None and event.is_dry_run:
-            refusal = Refusal(Reason.DRY_RUN, "asked for with --dry-run")
-        known = self.facts.zone_map.zones.get(zone)
-        owner = "" if known is None else known.owner
-        if refusal is not None:
-            return HoldZone(zone, Trigger.MANUAL, owner, refusal.reason, refusal.why, event.request_id)
-        return FlushOrder(
-            order_id=next(self._order_ids),
-            zone=zone,
-            trigger=Trigger.MANUAL,
-            owner=owner,
-            router=None if known is None else known.router,
-            key=None if known is None else known.key,
-            visible=event.at,
-            request_id=event.request_id,
-            address=event.address,
-        )
-
-    def _carry_out_requests(self, now: Instant) -> list[Action]:
-        if self.facts.policy.mode(Trigger.REQUESTED) is not Mode.ALWAYS:
-            return []
-        actions: list[Action] = []
-        for due in self._requests.due(self._zones_of, lambda zone: self._judge_request(zone, now), now):
-            actions += due.actions
-            self._queue += [_Queued(self._order_requested(zone, due.request, now)) for zone in due.zones]
-        return actions
-
-    def _judge_request(self, zone: FlushableZoneId, now: Instant) -> Refusal | None:
-        return judge(zone, Trigger.REQUESTED, self._conditions(now))
-
-    def _order_requested(self, zone: FlushableZoneId, request: FlushRequest, now: Instant) -> FlushOrder:
-        known = self.facts.zone_map.zones[zone]
-        left_s = request.not_after_wall_s - now.wall_s
-        return FlushOrder(
-            order_id=next(self._order_ids),
-            zone=zone,
-            trigger=Trigger.REQUESTED,
-            owner=known.owner,
-            router=known.router,
-            key=known.key,
-            visible=now,
-            not_after=Instant(now.boot_s + left_s, request.not_after_wall_s),
-            address=request.address,
-            request=request.name,
-        )
-
-    def _zones_of(self, name: str) -> list[FlushableZoneId]:
-        """Zones of every router of this name, alias or identity; zone 0 is left to the host."""
-        return [
-            flushable_zone_id(zone.zone)
-            for _, zone in sorted(self.facts.zone_map.zones.items())
-            if zone.router is not None and name in (zone.owner, zone.alias, zone.router) and zone.zone
-        ]
-
     def _flush(self, now: Instant) -> list[Action]:
         """Order the next flush if none is out, and hold what may not be sent."""
         actions: list[Action] = []
-        ready = [queued for queued in self._queue if queued.not_before_s <= now.boot_s]
-        if ready and self._in_flight is None:
-            self._queue.remove(ready[0])
-            actions += self._send(ready[0].order, now)
+        wish = self._wishes.next(now) if self._in_flight is None else None
+        if wish is not None:
+            actions += self._send(wish, now)
         for watch in self._watches:
             if watch.wants_flush(now):
                 actions += self._flush_watch(watch, now)
@@ -374,12 +287,10 @@ class Planner:
                 if watch is not None:
                     watch.settle(FlushStep.FAILED, reason, now)
                 return []
-            case FlushRefusal(zone, reason, why):
+            case FlushRefusal(_, reason, why):
                 self._budget.refund()
                 if watch is None:
-                    if order.request is not None and reason.is_transient:
-                        self._queue.append(_Queued(order, now.boot_s + RETRY_S))
-                    return [HoldZone(zone, order.trigger, order.owner, reason, why, order.request_id, order.request)]
+                    return [self._wishes.refused(order, Refusal(reason, why), now)]
                 watch.order_id = None
                 watch.not_before_s = now.boot_s + RETRY_S
                 return self._hold(watch, Refusal(reason, why), now)
@@ -422,6 +333,9 @@ class Planner:
         self._was_braked = is_on
         return [ReportBrake(is_on, self._brake.changes(now))]
 
+    def _judge_at(self, now: Instant) -> Judge:
+        return lambda zone, trigger: judge(zone, trigger, self._conditions(now))
+
     def _conditions(self, now: Instant) -> Conditions:
         facts = self.facts
         return Conditions(
@@ -433,7 +347,7 @@ class Planner:
             is_paused=facts.is_paused,
             is_braked=self._brake.is_on(now),
             # What was promised to a request by hand is spent, though not yet sent.
-            has_budget=self._budget.has_room(facts.policy.budget_per_minute - len(self._queue), now),
+            has_budget=self._budget.has_room(facts.policy.budget_per_minute - len(self._wishes), now),
             is_ovn_controller_up=facts.is_up(Daemon.OVN_CONTROLLER),
             same_namespace=facts.supports(Capability.SAME_NETWORK_NAMESPACE),
             has_conntrack=facts.supports(Capability.CONNTRACK),
