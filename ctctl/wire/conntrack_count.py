@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from ctctl.model.ids import MAX_ZONE, ZoneId
@@ -76,6 +77,12 @@ def _as_read(zone: int) -> int:
     return int(struct.unpack("=H", struct.pack("!H", zone))[0])
 
 
+@cache
+def _all_zones() -> frozenset[bytes]:
+    """Every zone as the kernel writes it; made once, since that takes as long as counting thousands of entries."""
+    return frozenset(zone.to_bytes(2, "big") for zone in range(MAX_ZONE + 1))
+
+
 class ZoneCounter:
     """Adds up one dump. Feed it block after block until it tells how the dump ended.
 
@@ -115,7 +122,7 @@ class ZoneCounter:
     def want_all(self) -> None:
         """From now on hand over every entry."""
         self._wants[:] = b"\1" * len(self._wants)
-        self._wanted = {zone.to_bytes(2, "big") for zone in range(MAX_ZONE + 1)}
+        self._wanted = set(_all_zones())
 
     def forget(self, zone: ZoneId) -> None:
         """No longer hand over the entries of `zone`."""
