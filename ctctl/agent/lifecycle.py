@@ -44,6 +44,7 @@ from ctctl.sources.local_ovsdb import LocalOvsdbSource
 from ctctl.sources.ovn import OvnSource
 from ctctl.sources.stalls import MainLoopProber
 from ctctl.sources.vswitchd_log import LogFollower
+from ctctl.sources.zone_list import ZoneListSource
 
 JOIN_TIMEOUT_S: Final = 3.0
 """How long the end waits for threads; one that is inside the kernel with a flush cannot be interrupted."""
@@ -74,12 +75,18 @@ class _Effects:
     """What the control loop sets in motion."""
 
     def __init__(
-        self, executor: Executor, counts: CountSource, probes: CapabilitySource, southbound: OvnSource
+        self,
+        executor: Executor,
+        counts: CountSource,
+        probes: CapabilitySource,
+        southbound: OvnSource,
+        zone_list: ZoneListSource,
     ) -> None:
         self._executor = executor
         self._counts = counts
         self._probes = probes
         self._southbound = southbound
+        self._zone_list = zone_list
 
     def flush(self, work: Work) -> None:
         self._executor.submit(work)
@@ -95,6 +102,9 @@ class _Effects:
 
     def probe(self) -> None:
         self._probes.request()
+
+    def watch_zone_list(self, *, is_wanted: bool) -> None:
+        self._zone_list.watch(is_wanted=is_wanted)
 
     def set_southbound(self, remote: str | None) -> None:
         self._southbound.set_remote(remote)
@@ -123,11 +133,12 @@ class Agent:
         )
         counts = CountSource(settings.count, reader, self._report, clock.now)
         probes = CapabilitySource(reader, self._vswitchd_socket, listens_here, self._report)
+        zone_list = ZoneListSource(Path(settings.ovn.rundir), self._report, clock.now)
         southbound = OvnSource(OvnDatabase.SOUTHBOUND, settings.ovn, self._report, clock.now)
         northbound = OvnSource(OvnDatabase.NORTHBOUND, settings.ovn, self._report, clock.now)
         self._loop = ControlLoop(
             Planner(settings.flush.policy(), state_files.done_requests(self._state_dir)),
-            _Effects(self._executor, counts, probes, southbound),
+            _Effects(self._executor, counts, probes, southbound, zone_list),
             KernelDeleter(clock.now),
             self._published.set,
             clock.now,
@@ -139,6 +150,7 @@ class Agent:
             "local-ovsdb": LocalOvsdbSource(settings.ovs, self._report, clock.now),
             "southbound": southbound,
             "northbound": northbound,
+            "zone-list": zone_list,
             "counts": counts,
             "capabilities": probes,
             "stalls": MainLoopProber(settings.stalls, *rundirs, self._report, clock.now, Path(settings.paths.procfs)),
@@ -174,7 +186,7 @@ class Agent:
         if state_files.is_paused(self._state_dir):
             self._report(PauseChanged(is_paused=True))
         threads = [self._thread(name, part) for name, part in self._threads.items()]
-        with _signals(self._loop.stop):
+        with _signals(self._loop.stop), _deaths(self._thread_died):
             for thread in threads:
                 thread.start()
             self._loop.run()
@@ -212,15 +224,14 @@ class Agent:
             self._report(PauseChanged(is_paused=False))
 
     def _thread(self, name: str, part: _Running) -> threading.Thread:
-        return threading.Thread(target=self._guarded, args=(name, part.run), name=name, daemon=True)
+        return threading.Thread(target=part.run, name=name, daemon=True)
 
-    def _guarded(self, name: str, run: Callable[[], None]) -> None:
-        try:
-            run()
-        except BaseException:  # noqa: BLE001  # the top of a thread: an agent that lost a part of itself must not look healthy
-            _log.exception("a thread died; the agent ends", thread=name)
-            self._died = f"thread {name} died"
-            self._loop.stop()
+    def _thread_died(self, death: threading.ExceptHookArgs) -> None:
+        """An agent that lost a part of itself, the server's or a library's thread too, must not look healthy."""
+        name = "unnamed" if death.thread is None else death.thread.name
+        _log.error("a thread died; the agent ends", thread=name, exc_info=death.exc_value)
+        self._died = f"thread {name} died"
+        self._loop.stop()
 
     def _stop(self, threads: list[threading.Thread]) -> None:
         for part in self._threads.values():
@@ -232,6 +243,15 @@ class Agent:
             thread.join(timeout=max(0.0, deadline - clock.now().boot_s))
         self._reader.close()
         self._journal.close()
+
+
+@contextmanager
+def _deaths(hook: Callable[[threading.ExceptHookArgs], None]) -> Iterator[None]:
+    former, threading.excepthook = threading.excepthook, hook
+    try:
+        yield
+    finally:
+        threading.excepthook = former
 
 
 @contextmanager

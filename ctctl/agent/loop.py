@@ -93,6 +93,10 @@ class Effects(Protocol):
         """Ask for the capabilities anew."""
         ...
 
+    def watch_zone_list(self, *, is_wanted: bool) -> None:
+        """Ask ovn-controller for its zones while a router is being set up."""
+        ...
+
     def set_southbound(self, remote: str | None) -> None:
         """Tell the Southbound source which address the local database names."""
         ...
@@ -156,6 +160,8 @@ class ControlLoop:
         self.narrator: Final = Narrator(self._ledger)
         self._estimate = FlushEstimate()
         self._stalls = StallWatch(stall_timeout_s)
+        self._is_listing = False
+        self._dump_s: float | None = None
         self._requests: dict[int, ManualRequest] = {}
         self._requests_lock = Lock()
         self._last_request = 0
@@ -218,6 +224,9 @@ class ControlLoop:
         actions = self._planner.handle(event, now)
         for record in self._stalls.handle(event, actions, now):
             self.narrator.stall(record)
+        if self._stalls.wants_zone_list is not self._is_listing:
+            self._is_listing = self._stalls.wants_zone_list
+            self._effects.watch_zone_list(is_wanted=self._is_listing)
         self._tally(event)
         if isinstance(event, PolicyChanged | FlusherLockChanged | PauseChanged):
             self._set_clearance()  # before an order that this very event let go reaches the executor
@@ -313,8 +322,9 @@ class ControlLoop:
                 if isinstance(outcome, FlushResult):
                     self._estimate.learn(outcome, self._planner.facts.count)
                 self._settle(order.request_id, ManualOutcome(event, None))
-            case CountFinished(count):
+            case CountFinished(count, cpu_s):
                 self._ledger.counted(count)
+                self._dump_s = (count.duration_s if cpu_s is None else cpu_s) / count.sampling_ratio
             case CountFailed(reason, _, _):
                 self._ledger.count_failed(reason)
                 self._effects.probe()
@@ -337,7 +347,6 @@ class ControlLoop:
         why_not_ready = self._why_not_ready()
         target = self._target()
         estimated_s = self._estimate.seconds(facts.count)
-        dump_s = None if facts.count is None else facts.count.duration_s / facts.count.sampling_ratio
         return Snapshot(
             at=now,
             started=self._started,
@@ -364,7 +373,8 @@ class ControlLoop:
             tallies=replace(
                 self._ledger.tallies(),
                 probe_seconds=self._stalls.probe_seconds,
-                stalls=self._stalls.tallies(dump_s, estimated_s.get(Strategy.KERNEL_FILTER), target),
+                router_zone_ready=self._stalls.router_zone_ready,
+                stalls=self._stalls.tallies(self._dump_s, estimated_s.get(Strategy.KERNEL_FILTER), target),
             ),
             flush_estimated_s=estimated_s,
             pending=len(held),

@@ -117,6 +117,7 @@ class CountSource:
             if error.reason is not IncompleteReason.STOPPED:
                 self._report(CountFailed(error.reason, str(error), ended))
             return max(_RETRY_AFTER_FAILURE_S, self._settings.interval_s)
-        allowance.spend(clock.thread_cpu_s() - begun_s, self._clock())
-        self._report(CountFinished(finished))
+        cpu_s = clock.thread_cpu_s() - begun_s
+        allowance.spend(cpu_s, self._clock())
+        self._report(CountFinished(finished, cpu_s))
         return self._settings.interval_s

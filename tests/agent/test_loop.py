@@ -50,6 +50,7 @@ class Effects:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.works: list[Work] = []
+        self.listing: list[bool] = []
         self.clearance: Clearance | None = None
         self.answer: Callable[[Work], None] = lambda work: None
 
@@ -70,6 +71,9 @@ class Effects:
 
     def probe(self) -> None:
         self.done.append("probe")
+
+    def watch_zone_list(self, *, is_wanted: bool) -> None:
+        self.listing.append(is_wanted)
 
     def set_southbound(self, remote: str | None) -> None:
         self.done.append(f"southbound {remote}")
