@@ -33,9 +33,8 @@ class PolicySource:
         self._path = path
         self._current = current
         self._report = report
-        self._complaint = ""
+        self._seen: dict[Path, bytes | str] = {}
         self._requests: tuple[FlushRequest, ...] = ()
-        self._requests_complaint = ""
         self._stop = threading.Event()
 
     def run(self) -> None:
@@ -49,32 +48,47 @@ class PolicySource:
         self._stop.set()
 
     def look(self) -> None:
-        """Read the file once."""
+        """Read both files once."""
+        self._look_at_policy()
+        self._look_at_requests()
+
+    def _look_at_policy(self) -> None:
+        if not self._has_changed(self._path):
+            return
         try:
             settings = load(self._path).flush
         except ConfigError as error:
-            if str(error) != self._complaint:
-                self._complaint = str(error)
-                _log.warning("configuration not re-read; the last good flush policy stays", why=str(error))
+            _log.warning("configuration not re-read; the last good flush policy stays", why=str(error))
             return
-        self._complaint = ""
         if settings != self._current:
             self._current = settings
             _log.info("flush policy re-read", switch=settings.switch.value)
             self._report(PolicyChanged(settings.policy()))
-        self._look_at_requests()
 
     def _look_at_requests(self) -> None:
-        path = self._current.requests_file
-        try:
-            requests = () if path is None else load_requests(Path(path))
-        except ConfigError as error:
-            if str(error) != self._requests_complaint:
-                self._requests_complaint = str(error)
+        if self._current.requests_file is None:
+            requests: tuple[FlushRequest, ...] = ()
+            self._seen = {path: content for path, content in self._seen.items() if path == self._path}
+        else:
+            path = Path(self._current.requests_file)
+            if not self._has_changed(path):
+                return
+            try:
+                requests = load_requests(path)
+            except ConfigError as error:
                 _log.warning("flush requests not re-read; the last good ones stay", why=str(error))
-            return
-        self._requests_complaint = ""
+                return
         if requests != self._requests:
             self._requests = requests
             _log.info("flush requests read", requests=len(requests))
             self._report(RequestsRead(requests))
+
+    def _has_changed(self, path: Path) -> bool:
+        """Claims that the file, or why it cannot be read, is not what it was at the last look."""
+        try:
+            content: bytes | str = path.read_bytes()
+        except OSError as error:
+            content = str(error)
+        has_changed = self._seen.get(path) != content
+        self._seen[path] = content
+        return has_changed

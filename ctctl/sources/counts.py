@@ -16,6 +16,9 @@ from ctctl.sources.source import Clock, Report
 MAX_CREDIT_S: Final = 5.0
 """Unused counting time that can be saved up: enough for a few passes in a row over a table of a million entries."""
 
+GAP_S: Final = 0.2
+"""Rest after each pass: verdicts of routers created in a row share one, and flushes find the kernel's lock free."""
+
 RESERVE_S: Final = 2.5
 """Regular passes leave this much unspent, so that a verdict does not have to wait for its pass."""
 
@@ -97,6 +100,7 @@ class CountSource:
         while not self._stop.is_set():
             self._wake.clear()
             pause_s = self._pass(allowance)
+            self._stop.wait(timeout=GAP_S)
             self._wake.wait(timeout=max(pause_s, allowance.wait_s(self._clock(), RESERVE_S)))
             self._stop.wait(timeout=allowance.wait_s(self._clock()))
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from ctctl.agent.policy_source import PolicySource
 from ctctl.config.flush import FlushSettings
-from ctctl.model.events import Event, PolicyChanged
+from ctctl.model.events import Event, PolicyChanged, RequestsRead
 from ctctl.model.flush import Switch
 
 
@@ -101,3 +101,27 @@ def test_every_part_of_the_policy_counts(watched: Watched) -> None:
 def test_a_stop_before_the_start_ends_at_once(watched: Watched) -> None:
     watched.source.stop()
     watched.source.run()
+
+
+def test_a_requests_file_is_read_by_content_also_after_it_was_taken_out_for_a_while(
+    watched: Watched, tmp_path: Path
+) -> None:
+    requests = tmp_path / "requests.yaml"
+    requests.write_text("requests:\n  - {id: a, router: r1, not_after: 2099-01-01T00:00:00Z}\n")
+    named = f"flush: {{requests_file: {requests}}}"
+
+    def read() -> list[list[str]]:
+        return [[r.name for r in e.requests] for e in watched.events if isinstance(e, RequestsRead)]
+
+    watched.write(named)
+    watched.look()
+    assert read() == [["a"]]
+    assert watched.write(named + "  # the same") == []
+    requests.write_text("requests: [")
+    assert watched.look() == ["warning"]
+    assert watched.look() == []
+    assert read() == [["a"]]
+    watched.write("")
+    requests.write_text("requests:\n  - {id: a, router: r1, not_after: 2099-01-01T00:00:00Z}\n")
+    watched.write(named)
+    assert read() == [["a"], [], ["a"]]
