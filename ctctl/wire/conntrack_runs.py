@@ -19,6 +19,8 @@ from ctctl.wire.conntrack import CTA_STATUS, CTA_TUPLE_ORIG, CTA_TUPLE_REPLY, CT
 MAX_LENGTHS: Final = 48
 """More kinds of entries than this do not occur together; trying each costs a few nanoseconds per entry."""
 
+_ATTRIBUTES_AT: Final = netlink.HEADER.size + netlink.GENERIC.size
+_ZONE_BYTES: Final = 8
 IPV4_PORTS: Final = 52
 IPV6_PORTS: Final = 76
 NUMBER_ONLY: Final = 36
@@ -38,9 +40,7 @@ def _tuples(size: int) -> bytes:
 
 _ZONE: Final = _header(CTA_ZONE, netlink.ATTRIBUTE.size + 2)
 _STATUS: Final = _header(CTA_STATUS, netlink.ATTRIBUTE.size + 4)
-_SIZES: Final = (IPV4_PORTS, IPV6_PORTS, IPV4_ICMP, NUMBER_ONLY)
-SHORTEST: Final = 20 + 2 * IPV6_PORTS + 8
-"""Up to the zone of the largest of these. A shorter entry is not learned: what is looked at must be within it."""
+_SIZES: Final = (IPV4_PORTS, IPV6_PORTS, IPV4_ICMP, IPV6_ICMP, NUMBER_ONLY)
 _ZONED: Final = b"|".join(_tuples(size) + _ZONE for size in _SIZES)
 _UNZONED: Final = b"|".join(
     # Zone 0 has no CTA_ZONE; the upper half of the status, which is 0, is then taken for it. Only for sizes that
@@ -48,6 +48,19 @@ _UNZONED: Final = b"|".join(
     _tuples(size) + _STATUS + rb"(?=\0\0)"
     for size in (IPV4_PORTS, IPV6_PORTS, NUMBER_ONLY)
 )
+
+
+def _whole(length: int) -> bytes:
+    """An entry of this length, from its first byte to its last.
+
+    What was looked at to find the zone must lie within the entry; so a short one may have small tuples only.
+    """
+    begin = re.escape(struct.pack("=I", length))
+    fitting = [size for size in _SIZES if _ATTRIBUTES_AT + 2 * size + _ZONE_BYTES <= length]
+    if len(fitting) == len(_SIZES):
+        return begin + b".{%d}" % (length - 4)
+    original = b"|".join(_header(CTA_TUPLE_ORIG, size, is_nested=True) for size in fitting)
+    return begin + b".{%d}(?:%s).{%d}" % (_ATTRIBUTES_AT - 4, original or rb"(?!)", length - _ATTRIBUTES_AT - 4)
 
 
 class RunReader:
@@ -63,7 +76,7 @@ class RunReader:
 
     def learn(self, length: int) -> None:
         """An entry of this length was met; `length` is its nlmsg_len."""
-        if length not in self._lengths and length >= SHORTEST and len(self._lengths) < MAX_LENGTHS:
+        if length not in self._lengths and len(self._lengths) < MAX_LENGTHS:
             self._lengths.add(length)
             self._is_outdated = True
 
@@ -82,7 +95,5 @@ class RunReader:
     def _compile(self) -> None:
         self._is_outdated = False
         zone = rb"(?=.{4}%s.{4}(?:%s|%s)(..))" % (self._header, _ZONED, _UNZONED)
-        whole = b"|".join(
-            re.escape(struct.pack("=I", length)) + b".{%d}" % (length - 4) for length in sorted(self._lengths)
-        )
+        whole = b"|".join(map(_whole, sorted(self._lengths)))
         self._pattern = re.compile(rb"%s(?:%s)|.+" % (zone, whole), re.DOTALL)

@@ -37,7 +37,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "ctctl.wire.conntrack_walk": ("tests/wire/test_conntrack_count.py", "tests/wire/test_conntrack_entry.py"),
     "ctctl.wire.netlink": (*WIRE, "tests/clients/test_netlink.py"),
     "ctctl.wire.conntrack": (*WIRE, *BACKEND),
-    "ctctl.wire.conntrack_runs": ("tests/wire/test_conntrack_count.py",),
+    "ctctl.wire.conntrack_runs": ("tests/wire/test_conntrack_runs.py", "tests/wire/test_conntrack_count.py"),
     "ctctl.wire.conntrack_quick": ("tests/wire/test_conntrack_entry.py",),
     "ctctl.wire.conntrack_entry": ("tests/wire/test_conntrack_entry.py", *BACKEND),
     "ctctl.wire.conntrack_detail": ("tests/wire/test_conntrack_entry.py",),
@@ -95,7 +95,8 @@ def is_noticed(module: str, mutant: Mutant, tests: tuple[str, ...]) -> bool:
 def main(names: list[str]) -> int:
     """Run all mutants of the named modules."""
     os.chdir(CLONE)
-    explained = EXPLAINED.read_text(encoding="utf-8") if EXPLAINED.exists() else ""
+    sections = EXPLAINED.read_text(encoding="utf-8").split("\n## ")[1:]
+    explained = {section.partition("\n")[0].strip(): section for section in sections}
     total, unexplained = 0, 0
     for module in names or TARGETS:
         path = CLONE / Path(*module.split(".")).with_suffix(".py")
@@ -108,7 +109,7 @@ def main(names: list[str]) -> int:
         total += len(found)
         print(f"{module}: {len(found)} mutants, {len(survived)} survived", flush=True)
         for mutant in survived:
-            is_explained = f"`{mutant.what}`" in explained
+            is_explained = f"`{mutant.what}`" in explained.get(module, "")
             unexplained += not is_explained
             print(f"  {path.relative_to(CLONE)}:{mutant.line}  {mutant.what}{'  (explained)' if is_explained else ''}",
                   flush=True)  # fmt: skip
