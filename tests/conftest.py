@@ -16,6 +16,7 @@ from tests.lab.chassis import Datapath
 from tests.lab.debian import ovn_tree
 from tests.lab.namespace import Namespace, why_unavailable
 from tests.lab.ovn import Ovn
+from tests.netlink_recorder import every_delete_is_limited, recorder  # noqa: F401  # fixtures of every test
 
 # How long an example takes says something about the machine only. Continuous integration tries the same examples each
 # time, so that a change is judged by what it changes; new ones are tried wherever people work.

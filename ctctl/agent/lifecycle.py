@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from ctctl.agent.journal import Journal
 from ctctl.agent.loop import ControlLoop
 from ctctl.agent.policy_source import PolicySource
 from ctctl.backends.kernel import KernelDeleter, KernelReader
+from ctctl.backends.kernel.costs import FlushCosts
 from ctctl.clients import clock, state_files
 from ctctl.clients.daemon_files import control_sockets
 from ctctl.clients.namespace import listens_here
@@ -45,6 +47,11 @@ from ctctl.sources.ovn import OvnSource
 from ctctl.sources.stalls import MainLoopProber
 from ctctl.sources.vswitchd_log import LogFollower
 from ctctl.sources.zone_list import ZoneListSource
+
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long a busy thread may keep the interpreter from a waiting one: an order passes through several threads, and a
+counting pass or a scrape must not hold it up for Python's default of 5 ms at each step.
+"""
 
 JOIN_TIMEOUT_S: Final = 3.0
 """How long the end waits for threads; one that is inside the kernel with a flush cannot be interrupted."""
@@ -120,7 +127,8 @@ class Agent:
         self._published = _Published()
         self._died: str | None = None
 
-        reader = KernelReader(clock.now)
+        costs = FlushCosts()
+        reader = KernelReader(clock.now, costs=costs)
         self._reader = LocalOvsdbReader(settings.ovs.db, settings.ovs.bridge, clock.now)
         self._executor = Executor(
             self._reader,
@@ -139,7 +147,7 @@ class Agent:
         self._loop = ControlLoop(
             Planner(settings.flush.policy(), state_files.done_requests(self._state_dir)),
             _Effects(self._executor, counts, probes, southbound, zone_list),
-            KernelDeleter(clock.now),
+            KernelDeleter(clock.now, costs=costs),
             self._published.set,
             clock.now,
             stall_timeout_s=settings.stalls.timeout_s,
@@ -180,6 +188,7 @@ class Agent:
         Raises:
             UnavailableError: a listen address is taken; nothing was started.
         """
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         self._web.start()
         _log.info("ctctl starts", version=ctctl.__version__, listen=_shown(self._web.addresses))
         self._start_control()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from itertools import compress
 from typing import Final
 
 from ctctl.model.ids import MAX_ZONE, ZoneId
@@ -77,19 +77,13 @@ def _as_read(zone: int) -> int:
     return int(struct.unpack("=H", struct.pack("!H", zone))[0])
 
 
-@cache
-def _all_zones() -> frozenset[bytes]:
-    """Every zone as the kernel writes it; made once, since that takes as long as counting thousands of entries."""
-    return frozenset(zone.to_bytes(2, "big") for zone in range(MAX_ZONE + 1))
-
-
 class ZoneCounter:
     """Adds up one dump. Feed it block after block until it tells how the dump ended.
 
     Entries of zones named by `want` are handed to `on_wanted` as well, which may itself call `want` and `forget`.
     """
 
-    __slots__ = ("_counts", "_header", "_in_runs", "_on_wanted", "_runs", "_walk", "_wanted", "_wants")
+    __slots__ = ("_counts", "_header", "_in_runs", "_on_wanted", "_runs", "_unwanted", "_walk", "_wanted", "_wants")
 
     def __init__(self, seq: int, portid: int, on_wanted: OnWanted) -> None:
         self._walk = DumpWalk(seq, portid, self._count_slowly)
@@ -101,6 +95,7 @@ class ZoneCounter:
         self._in_runs: Counter[bytes] = Counter()
         self._counts = [0] * (MAX_ZONE + 1)
         self._wanted: set[bytes] = set()
+        self._unwanted: set[bytes] | None = None  # after `want_all`: the exceptions, in place of `_wanted`
         self._wants = bytearray(MAX_ZONE + 1)
 
     def entries(self) -> int:
@@ -109,7 +104,8 @@ class ZoneCounter:
 
     def entries_by_zone(self) -> dict[ZoneId, int]:
         """Entries of every zone that has any."""
-        found = Counter({ZoneId(_as_read(index)): count for index, count in enumerate(self._counts) if count})
+        counts = self._counts
+        found = Counter({ZoneId(_as_read(zone)): counts[zone] for zone in compress(range(len(counts)), counts)})
         for zone, count in self._in_runs.items():
             found[ZoneId(int.from_bytes(zone, "big"))] += count
         return dict(found)
@@ -117,17 +113,23 @@ class ZoneCounter:
     def want(self, zone: ZoneId) -> None:
         """From now on hand over the entries of `zone`."""
         self._wants[_as_read(zone)] = 1
-        self._wanted.add(zone.to_bytes(2, "big"))
+        if self._unwanted is None:
+            self._wanted.add(zone.to_bytes(2, "big"))
+        else:
+            self._unwanted.discard(zone.to_bytes(2, "big"))
 
     def want_all(self) -> None:
         """From now on hand over every entry."""
         self._wants[:] = b"\1" * len(self._wants)
-        self._wanted = set(_all_zones())
+        self._unwanted = set()
 
     def forget(self, zone: ZoneId) -> None:
         """No longer hand over the entries of `zone`."""
         self._wants[_as_read(zone)] = 0
-        self._wanted.discard(zone.to_bytes(2, "big"))
+        if self._unwanted is None:
+            self._wanted.discard(zone.to_bytes(2, "big"))
+        else:
+            self._unwanted.add(zone.to_bytes(2, "big"))
 
     def feed(self, block: netlink.Block, end: int) -> DumpEnd | None:
         """Count the entries in `block[:end]`. Returns how the dump ended, None while it has not.
@@ -148,16 +150,21 @@ class ZoneCounter:
         if zones is None:
             return False
         self._in_runs.update(zones)
-        if not self._wanted.isdisjoint(zones):
+        if self._unwanted is None:
+            has_wanted = not self._wanted.isdisjoint(zones)
+        else:
+            has_wanted = not self._unwanted.issuperset(zones)
+        if has_wanted:
             self._hand_over_from_run(block, zones)
         return True
 
     def _hand_over_from_run(self, block: netlink.Block, zones: list[bytes]) -> None:
-        wanted, length_at = self._wanted, _LENGTH.unpack_from
+        wants_named, length_at = self._unwanted is None, _LENGTH.unpack_from
+        named = self._wanted if self._unwanted is None else self._unwanted
         start = 0
         for zone in zones:
             after = start + length_at(block, start)[0]
-            if zone in wanted:
+            if (zone in named) is wants_named:
                 self._on_wanted(block, start, after, ZoneId(int.from_bytes(zone, "big")))
             start = after
 
