@@ -19,7 +19,7 @@ BATCH: Final = 200
 CREATE: Final = 0x1 | 0x400 | 0x200
 MIX: Final = (
     *[Flow(proto="tcp", timeout_s=432_000)] * 10,
-    *[Flow(proto="tcp", timeout_s=120, tcp_state=7)] * 2,
+    *[Flow(proto="tcp", timeout_s=3600, tcp_state=7)] * 2,
     *[Flow(proto="udp", timeout_s=600)] * 4,
     *[Flow(proto="tcp", src="fd00::1", dst="fd00::2", timeout_s=432_000)] * 2,
     *[Flow(proto="icmp", timeout_s=600)] * 1,
