@@ -19,6 +19,8 @@ from tests.lab.namespace import Namespace, NamespaceError
 pytestmark = pytest.mark.host
 
 OWNER = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what was started in a shell's background
 import os, sys, time
 from tests.lab.namespace import Namespace
 namespace = Namespace("ctctl-owned")
