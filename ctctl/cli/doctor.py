@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from ctctl.cli.examination import Check, State, examine
+from ctctl.cli.examination import Check, Host, State, examine
 from ctctl.cli.exit_codes import ExitCode
+from ctctl.cli.measuring import measure
 from ctctl.cli.options import config_option, output_option, settings_from
 from ctctl.cli.output import Output, console, print_json, printable
 
@@ -17,14 +18,19 @@ _STYLES = {State.GOOD: "green", State.NOTE: "yellow", State.BAD: "bold red", Sta
 
 
 @click.command(short_help="Every capability, permission, version and path, and what to do about each.")
+@click.option("--measure", "is_measuring", is_flag=True, help="Also flush a free, empty zone once, to time a flush.")
 @output_option
 @config_option
-def doctor(output: str, config: Path | None) -> int:
+def doctor(is_measuring: bool, output: str, config: Path | None) -> int:
     """Look at this host as the agent would, and say what is wrong and what would help.
 
-    Reads only: the table is counted once, each daemon is asked for its version. Exits with 3 when something is bad.
+    Reads only, unless asked to measure: the table is counted once, each daemon is asked for its version. Exits with 3
+    when something is bad.
     """
-    checks = examine(settings_from(config))
+    host = Host(settings_from(config))
+    checks = examine(host)
+    if is_measuring:
+        checks.append(measure(host))
     if output == Output.JSON:
         print_json([asdict(check) for check in checks])
     else:

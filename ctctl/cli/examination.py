@@ -69,9 +69,8 @@ class Host:
     has_filter: bool | None = None
 
 
-def examine(settings: Settings) -> list[Check]:
-    """Every check, in the order in which a person would make them."""
-    host = Host(settings)
+def examine(host: Host) -> list[Check]:
+    """Every check, in the order in which a person would make them. Leaves in `host` what later ones may need."""
     found: list[Check] = []
     for look in (_kernel, _table, _database, _vswitchd, _controller, _namespace, _logs, _flush_path, _agent, _state):
         found += look(host)

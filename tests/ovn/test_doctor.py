@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.lab import table
 from tests.lab.agent import LabAgent
 from tests.lab.debian import ovn_tree
+from tests.lab.entries import fill
 from tests.lab.marks import each_generation
 from tests.lab.namespace import Namespace
 from tests.lab.ovn import Ovn
@@ -100,3 +102,24 @@ def test_a_host_without_ovs_is_no_fault(namespace: Namespace) -> None:
     code, checks = diagnose(LabAgent(namespace))
     assert code == 0
     assert checks["local database"]["state"] == "note"
+
+
+def test_measuring_flushes_a_free_zone_and_nothing_that_is_used(ovn: Ovn) -> None:
+    ovn.add_router("r1")
+    zones = ovn.router_zones("r1")
+    fill(ovn.namespace, {**dict.fromkeys(zones, 10), 0: 10, 65535: 10})
+    done = LabAgent(ovn.namespace, ovn).run("doctor", "--measure", "-o", "json")
+    found = {check["name"]: check for check in json.loads(done.stdout)}["measured flush"]
+    assert found["state"] == "good", found
+    assert found["found"].startswith("flushing zone 65534, which is free and empty, took ")
+    counts = table.zone_counts(ovn.namespace)
+    assert [counts[zone] for zone in (*zones, 65535)] == [10, 10, 10]
+    assert counts[0] >= 10
+
+
+def test_beside_an_agent_nothing_is_flushed_to_measure(ovn: Ovn) -> None:
+    with LabAgent(ovn.namespace, ovn) as agent:
+        done = agent.run("doctor", "--measure", "-o", "json")
+    found = {check["name"]: check for check in json.loads(done.stdout)}["measured flush"]
+    assert found["state"] == "unknown"
+    assert "an agent is the flusher here" in found["found"]
