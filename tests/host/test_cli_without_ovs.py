@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lab.agent import PROGRAM, LabAgent
+from tests.lab.daemon import wait_until
 from tests.lab.entries import Entry, fill, insert
 from tests.lab.live import LiveConnections
 from tests.lab.namespace import Namespace
@@ -200,6 +201,8 @@ def test_every_answer_is_json_or_one_line(host: LabAgent) -> None:
 def test_a_pause_acts_although_it_cannot_be_remembered(host: LabAgent) -> None:
     host.launch()
     host.wait_until_serving()
+    # The flusher makes the directory, as soon as it is one.
+    wait_until(host.state_dir.exists, "the state directory")
     host.namespace.run(["rm", "-r", str(host.state_dir)])
     done = host.run("pause")
     assert (done.returncode, "cannot remember the pause" in done.stderr) == (1, True)
