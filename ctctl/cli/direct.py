@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rich.progress import track
+
 from ctctl.agent.executor import FLUSH_TIMEOUT_S
 from ctctl.agent.reports import Report, flush_report, refusal_report
 from ctctl.backends.kernel import KernelDeleter, KernelReader
+from ctctl.cli.output import console
 from ctctl.clients import clock
 from ctctl.clients.daemon_files import control_sockets
 from ctctl.clients.flusher_lock import FlusherLock
@@ -57,7 +60,16 @@ def look(settings: Settings) -> Host:
     """
     local = read_local(settings)
     zone_map = ZoneMap() if local is None else resolve(local, None)
-    return Host(local, zone_map, KernelReader(clock.now).count(lambda: False))
+    reader = KernelReader(clock.now)
+    with console.status(f"counting {_size(reader)} …"):
+        return Host(local, zone_map, reader.count(lambda: False))
+
+
+def _size(reader: KernelReader) -> str:
+    try:
+        return f"{reader.table_stats().entries:,} entries"
+    except UnavailableError:
+        return "the table"  # the count itself will say what is wrong
 
 
 def read_local(settings: Settings) -> LocalView | None:
@@ -91,7 +103,10 @@ def flush(settings: Settings, zones: tuple[FlushableZoneId, ...], wish: Wish) ->
     is_flusher = lock.acquire()
     try:
         with closing(LocalOvsdbReader(settings.ovs.db, settings.ovs.bridge, clock.now)) as reader:
-            return [_flush_one(settings, reader, zone, wish, is_flusher=is_flusher) for zone in zones]
+            return [
+                _flush_one(settings, reader, zone, wish, is_flusher=is_flusher)
+                for zone in track(zones, "flushing", console=console, transient=True, disable=not console.is_terminal)
+            ]
     finally:
         lock.release()
 

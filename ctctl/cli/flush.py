@@ -76,8 +76,7 @@ def flush(
         return ExitCode.DONE
     if not (yes or dry_run):
         _confirm(settings, target)
-    with console.status("flushing …"):
-        reports = _carry_out(settings, target, is_dry_run=dry_run)
+    reports = _carry_out(settings, target, is_dry_run=dry_run)
     if output == Output.JSON:
         print_json(reports)
     else:
@@ -114,7 +113,8 @@ def _carry_out(settings: Settings, target: Target, *, is_dry_run: bool) -> list[
     if target.address is not None:
         request["address"] = str(target.address)
     try:
-        answer = ask(Path(settings.control.socket), request, timeout_s=FLUSH_TIMEOUT_S + 5)
+        with console.status("the agent flushes …"):
+            answer = ask(Path(settings.control.socket), request, timeout_s=FLUSH_TIMEOUT_S + 5)
     except NoAgentError as error:
         if target.routers:
             raise UnavailableError(
