@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import threading
 import time
 import uuid
@@ -202,6 +203,10 @@ def test_of_several_remotes_one_that_works_is_found_and_another_when_it_ends(tmp
 
 
 def test_a_name_is_looked_up(tmp_path: Path) -> None:
+    try:
+        socket.getaddrinfo("localhost", None)
+    except OSError as error:
+        pytest.skip(f"this machine resolves no name, not even localhost: {error}")
     port, recorder = free_port(), Recorder()
     server = OvsdbServer(ovn_tree("trixie"), tmp_path, "OVN_Southbound", remotes=[f"ptcp:{port}:127.0.0.1"]).create()
     with server.start(), recorder.running(source_for(recorder, f"tcp:localhost:{port}")):
