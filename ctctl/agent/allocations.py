@@ -21,11 +21,23 @@ def claimed_in_memory(rundir: Path, zone: ZoneId) -> Refusal | None:
     """None when every ovn-controller in `rundir` answers and none has the zone; otherwise why the zone must stay."""
     try:
         sockets = control_sockets(rundir, Daemon.OVN_CONTROLLER)
-        for socket in sockets:
-            allocated = parse_ct_zone_list(unixctl.call(socket.path, "ct-zone-list", timeout_s=TIMEOUT_S))
-            owners = sorted(name for name, number in allocated.items() if number == zone)
-            if owners:
-                return Refusal(Reason.OWNER_CHANGED, f"ovn-controller has it allocated to {', '.join(owners)}")
     except CtctlError as error:
         return Refusal(Reason.CANNOT_CONFIRM, f"ovn-controller cannot be asked: {error}")
+    failures: list[CtctlError] = []
+    answers = 0
+    for socket in sockets:
+        try:
+            allocated = parse_ct_zone_list(unixctl.call(socket.path, "ct-zone-list", timeout_s=TIMEOUT_S))
+        except CtctlError as error:
+            failures.append(error)
+            continue
+        answers += 1
+        owners = sorted(name for name, number in allocated.items() if number == zone)
+        if owners:
+            return Refusal(Reason.OWNER_CHANGED, f"ovn-controller has it allocated to {', '.join(owners)}")
+    # A socket that refuses connections was left behind by a controller that is gone, if another one answers.
+    serious = [error for error in failures if not (answers and isinstance(error.__cause__, ConnectionRefusedError))]
+    if serious or not answers:
+        why = serious[0] if serious else "no answer"
+        return Refusal(Reason.CANNOT_CONFIRM, f"ovn-controller cannot be asked: {why}")
     return None

@@ -80,6 +80,8 @@ class Commands:
         """Flush `zones` (numbers) and `routers` (names); `address`: only entries that have it, `dry_run`: look only."""
         zones = tuple(flushable_zone_id(zone) for zone in _list(request, "zones"))
         routers = tuple(str(name) for name in _list(request, "routers"))
+        if "" in routers:
+            raise CtctlError("a router's name is empty")
         is_dry_run = request.get("dry_run") is True
         outcomes = self._ask_flush(
             zones, routers, is_dry_run=is_dry_run, timeout_s=FLUSH_TIMEOUT_S, address=_address(request)

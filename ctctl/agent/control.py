@@ -26,6 +26,8 @@ _log = structlog.get_logger("ctctl.control")
 MAX_REQUEST_BYTES: Final = 65_536
 IDLE_TIMEOUT_S: Final = 5.0
 MAX_CONNECTIONS: Final = 16
+MAX_LONG_REQUESTS: Final = 8
+"""Flushes that may wait at once; the other places are kept for those who look, or pause."""
 
 Request = Mapping[str, object]
 Handler = Callable[[Request], object]
@@ -39,6 +41,11 @@ class ControlServer:
         self._path = path
         self._handlers = handlers
         self._server: _Server | None = None
+
+    @property
+    def is_serving(self) -> bool:
+        """Claims that it was started and not stopped."""
+        return self._server is not None
 
     def start(self) -> None:
         """Bind and serve.
@@ -100,6 +107,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     def __init__(self, path: str, handlers: Mapping[str, Handler]) -> None:
         self.handlers = handlers
         self.slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.long_slots = threading.BoundedSemaphore(MAX_LONG_REQUESTS)
         super().__init__(path, _Connection)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
@@ -132,6 +140,9 @@ class _Connection(socketserver.StreamRequestHandler):
         handler = self.server.handlers.get(str(request.get("command")))
         if handler is None:
             return _error(f"unknown command; known: {', '.join(sorted(self.server.handlers))}")
+        is_long = request.get("command") == "flush"
+        if is_long and not self.server.long_slots.acquire(blocking=False):
+            return _error("too many flushes wait already; try again in a minute")
         try:
             return json.dumps({"result": handler(request)})
         except CtctlError as error:
@@ -139,6 +150,9 @@ class _Connection(socketserver.StreamRequestHandler):
         except Exception:  # noqa: BLE001  # the top of this connection's thread: the caller learns that, the log learns what
             _log.exception("control request failed")
             return _error("the agent failed to answer; see its log")
+        finally:
+            if is_long:
+                self.server.long_slots.release()
 
 
 def _error(text: str) -> str:

@@ -115,6 +115,7 @@ class Executor:
         self._clock = clock
         self._remember_request = remember_request
         self._claimed_in_memory = claimed_in_memory
+        self._remembered: set[str] = set()
         self._orders: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._clearance = Clearance(None, Refusal(Reason.NOT_THE_FLUSHER, "the agent is starting"))
         self._stopping = threading.Event()
@@ -141,8 +142,9 @@ class Executor:
         order = work.order
         try:
             self._journal.intend(order, self._clock())
-            if order.request is not None:
+            if order.request is not None and order.request not in self._remembered:
                 self._remember_request(order.request)
+                self._remembered.add(order.request)
         except UnavailableError as error:
             refusal = FlushRefusal(order.zone, Reason.JOURNAL_UNWRITABLE, str(error))
             return FlushFinished(order, refusal, sent=None, ended=self._clock())

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -210,13 +210,21 @@ class Agent:
         return str(control_sockets(Path(self._settings.ovs.rundir), Daemon.VSWITCHD)[0].path)
 
     def _open_journal(self) -> None:
-        """Only the flusher does: two agents may share a state directory while one replaces the other."""
+        """Only the flusher does: two agents may share a state directory while one replaces the other. What the former
+        one wrote there while this one stood by counts from now on, and so does the control socket that it gave up.
+        """
+        self._report(PauseChanged(is_paused=state_files.is_paused(self._state_dir)))
+        if not self._control.is_serving:
+            with suppress(UnavailableError):  # said at the start; whoever has it now may give it up later
+                self._control.start()
         try:
             lines = self._journal.open(clock.now())
         except UnavailableError as error:
             self._report(JournalOpened((), why_not=str(error)))
             return
-        self._report(JournalOpened(tuple((_number(line), str(line.get("owner") or "")) for line in lines)))
+        interrupted = tuple((_number(line), str(line.get("owner") or "")) for line in lines)
+        done = state_files.done_requests(self._state_dir)
+        self._report(JournalOpened(interrupted, done_requests=done))
 
     def _start_control(self) -> None:
         try:
@@ -243,9 +251,10 @@ class Agent:
         self._loop.stop()
 
     def _stop(self, threads: list[threading.Thread]) -> None:
+        # Before the lock is let go: whoever takes it next binds the same control socket.
+        self._control.stop()
         for part in self._threads.values():
             part.stop()
-        self._control.stop()
         self._web.stop()
         deadline = clock.now().boot_s + JOIN_TIMEOUT_S
         for thread in threads:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import sys
+from typing import TextIO, cast
 
 import structlog
 
 from ctctl.config.log import LogFormat, LogSettings
+
+
+class _Forgiving(io.TextIOBase):
+    """A stream whose writes never fail: a full disk or a closed pipe must not end the agent."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def configure(settings: LogSettings) -> None:
@@ -23,7 +42,7 @@ def configure(settings: LogSettings) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _Forgiving(sys.stderr))),
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="level=warning logger=%(name)s %(message)s")

@@ -300,7 +300,7 @@ class ControlLoop:
                 self.narrator.note(text, now, is_warning=not is_held)
             case JournalOpened():
                 self.narrator.journal(event, now)
-            case PauseChanged(is_paused):
+            case PauseChanged(is_paused) if is_paused is not self._planner.facts.is_paused:
                 self.narrator.note("paused: nothing is flushed" if is_paused else "resumed", now)
             case DaemonSeen(view):
                 self._narrate_daemon(view.daemon, is_up=view.is_up, why=view.why_down, now=now)

@@ -17,7 +17,7 @@ from ctctl.agent.executor import FLUSH_TIMEOUT_S
 from ctctl.agent.reports import Report, flush_report, refusal_report
 from ctctl.backends.kernel import KernelDeleter, KernelReader
 from ctctl.cli.output import console
-from ctctl.clients import clock
+from ctctl.clients import clock, state_files
 from ctctl.clients.daemon_files import control_sockets
 from ctctl.clients.flusher_lock import FlusherLock
 from ctctl.clients.namespace import listens_here
@@ -78,8 +78,8 @@ def read_local(settings: Settings) -> LocalView | None:
     Raises:
         UnavailableError: there is a database socket, but it does not let us read.
     """
-    path = Path(settings.ovs.db.removeprefix("unix:"))
-    if settings.ovs.db.startswith("unix:") and not _exists(path):
+    first = settings.ovs.db.split(",")[0].strip()
+    if first.startswith("unix:") and not _exists(Path(first.removeprefix("unix:"))):
         return None
     with closing(LocalOvsdbReader(settings.ovs.db, settings.ovs.bridge, clock.now)) as reader:
         return reader.read(READ_TIMEOUT_S)
@@ -146,7 +146,7 @@ def _refusal(
         policy=settings.flush.policy(),
         is_map_fresh=True,
         is_flusher=is_flusher,
-        is_paused=False,
+        is_paused=state_files.is_paused(Path(settings.state.dir)),
         is_braked=False,
         has_budget=True,
         is_ovn_controller_up=True,
@@ -169,7 +169,19 @@ def _without_ovs(settings: Settings, *, is_flusher: bool) -> Refusal | None:
         return Refusal(Reason(settings.flush.switch.value), f"flush.switch is {settings.flush.switch}")
     if not is_flusher:
         return Refusal(Reason.NOT_THE_FLUSHER, "another ctctl holds the flusher lock of this network namespace")
+    if state_files.is_paused(Path(settings.state.dir)):
+        return Refusal(Reason.PAUSED, "paused by `ctctl pause`")
+    if _has_vswitchd(settings):
+        return Refusal(Reason.MAP_NOT_FRESH, f"ovs-vswitchd runs here, but {settings.ovs.db} does not answer")
     return None
+
+
+def _has_vswitchd(settings: Settings) -> bool:
+    """Claims that OVS is on this host although its database cannot be read: then somebody owns the zones."""
+    try:
+        return bool(control_sockets(Path(settings.ovs.rundir), Daemon.VSWITCHD))
+    except UnavailableError:
+        return False
 
 
 def _exists(path: Path) -> bool:

@@ -69,6 +69,8 @@ def flush(
     numbers = tuple(flushable_zone_id(number) for number in dict.fromkeys(zones))
     if not numbers and not routers:
         raise click.UsageError("name what to flush with --zone or --router; there is no “all”")
+    if "" in routers:
+        raise click.UsageError("--router is empty; is a variable unset?")
     target = Target(numbers, routers, _address(address))
     settings = settings_from(config)
     if everywhere:

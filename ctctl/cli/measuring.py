@@ -7,7 +7,7 @@ from pathlib import Path
 from ctctl.agent.allocations import claimed_in_memory
 from ctctl.backends.kernel import KernelDeleter
 from ctctl.cli.examination import Check, Host, State
-from ctctl.clients import clock
+from ctctl.clients import clock, state_files
 from ctctl.clients.flusher_lock import FlusherLock
 from ctctl.decide.zone_map import parse_zone
 from ctctl.model.counts import CountPass
@@ -28,6 +28,8 @@ def measure(host: Host) -> Check:
         return Check(NAME, State.UNKNOWN, f"flush.switch is {host.settings.flush.switch}: nothing is sent")
     if host.local is None or host.count is None or not host.has_filter:
         return Check(NAME, State.UNKNOWN, "needs a zone map, a count and a kernel that flushes one zone by itself")
+    if state_files.is_paused(Path(host.settings.state.dir)):
+        return Check(NAME, State.UNKNOWN, "paused by `ctctl pause`: nothing is sent")
     zone = free_zone(host.local, host.count)
     if zone is None:
         return Check(NAME, State.UNKNOWN, "every zone number of OVN's range is in use")

@@ -41,9 +41,10 @@ def set_paused(directory: Path, *, is_paused: bool) -> None:
 def done_requests(directory: Path) -> frozenset[str]:
     """Ids of the flush requests that this node dealt with; none where nothing was written yet."""
     try:
-        return frozenset((directory / _DONE_REQUESTS).read_text(encoding="utf-8").splitlines())
+        text = (directory / _DONE_REQUESTS).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return frozenset()
+    return frozenset(text.split("\n")) - {""}
 
 
 def add_done_request(directory: Path, name: str) -> None:
@@ -55,7 +56,8 @@ def add_done_request(directory: Path, name: str) -> None:
     path = directory / _DONE_REQUESTS
     try:
         with path.open("a", encoding="utf-8") as file:
-            file.write(name.replace("\n", " ") + "\n")
+            # A line that a full disk tore ends here, too.
+            file.write(f"\n{name}\n")
     except OSError as error:
         raise UnavailableError(
             f"cannot remember a request in {path}: {error.strerror}", remedy="make state.dir writable"

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Final
 
 from ctctl.config.parse import parse
 from ctctl.errors import ConfigError
 from ctctl.model.ids import flushable_zone_id
 from ctctl.model.request import FlushRequest
+
+MAX_ID: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,10 @@ class RequestEntry:
     """Only entries with this address in one of their tuples, e.g. a detached floating IP."""
 
     def __post_init__(self) -> None:
-        if not self.id:
-            raise ValueError("id must not be empty")
+        if not self.id or not self.id.isprintable() or self.id != self.id.strip() or len(self.id) > MAX_ID:
+            raise ValueError(f"id must be 1 to {MAX_ID} printable characters on one line")
+        if self.router == "":
+            raise ValueError("router must not be empty")
         if (self.router is None) is (not self.zones):
             raise ValueError("name either a router or zones")
         self.request()

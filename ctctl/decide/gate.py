@@ -157,7 +157,8 @@ def _operator_rules(zone: Zone, trigger: Trigger, conditions: Conditions) -> Ref
         return refusal
     if not conditions.is_flusher:
         return Refusal(Reason.NOT_THE_FLUSHER, "another ctctl holds the flusher lock of this network namespace")
-    if trigger is not Trigger.MANUAL and zone.owner in conditions.policy.exclude_routers:
+    names = {zone.owner, zone.alias, zone.router}
+    if trigger is not Trigger.MANUAL and not conditions.policy.exclude_routers.isdisjoint(names):
         return Refusal(Reason.EXCLUDED_ROUTER, f"{zone.owner} is in flush.exclude_routers")
     return None
 

@@ -15,7 +15,7 @@ from ctctl.decide.facts import Facts
 from ctctl.decide.gate import Conditions, Refusal, judge
 from ctctl.decide.orphans import Orphan, Orphans
 from ctctl.decide.remains import Remains
-from ctctl.decide.routers import Assignment, RouterTracker, Sight
+from ctctl.decide.routers import CONTINUOUS_S, Assignment, RouterTracker, Sight
 from ctctl.decide.watch import RETRY_S, Stage, Watch
 from ctctl.decide.window import Brake, Budget
 from ctctl.decide.wishes import Judge, Wishes
@@ -36,6 +36,7 @@ from ctctl.model.events import (
     CountFinished,
     Event,
     FlushFinished,
+    JournalOpened,
     LocalViewRead,
     ManualFlushAsked,
     OvnViewRead,
@@ -91,11 +92,15 @@ class Planner:
         if isinstance(event, LocalViewRead):
             self._tracker.note_keys(self.facts.zone_map, last_confirmed, now)
         if has_map_changed:
-            actions += self._compare(last_confirmed if isinstance(event, OvnViewRead) else None, now)
+            is_continuous = last_confirmed is not None and now.since(last_confirmed) <= CONTINUOUS_S
+            confirmed = last_confirmed if isinstance(event, OvnViewRead) else None
+            actions += self._compare(confirmed, now, is_continuous=is_continuous)
         if isinstance(event, FlushFinished):
             actions += self._finish(event, now)
         if isinstance(event, ManualFlushAsked):
             actions += self._wishes.ask(event, self.facts.zone_map, self._judge_at(event.at))
+        if isinstance(event, JournalOpened):
+            self._wishes.note_done(event.done_requests)
         if isinstance(event, RequestsRead):
             self._wishes.read(event.requests)
         if self.facts.policy.mode(Trigger.REQUESTED) is Mode.ALWAYS:
@@ -149,14 +154,14 @@ class Planner:
             return None
         return self.facts.databases[database].confirmed
 
-    def _compare(self, last_confirmed: Instant | None, now: Instant) -> list[Action]:
+    def _compare(self, last_confirmed: Instant | None, now: Instant, *, is_continuous: bool) -> list[Action]:
         facts = self.facts
         if facts.local is None or OvnDatabase.SOUTHBOUND not in facts.ovn:
             return []
         heard = frozenset(facts.ovn)
         is_baseline = not heard <= self._heard
         self._heard |= heard
-        sight = Sight(facts.routers, facts.zone_map, facts.sessions, is_baseline, last_confirmed)
+        sight = Sight(facts.routers, facts.zone_map, facts.sessions, is_baseline, last_confirmed, is_continuous)
         changes = self._tracker.compare(sight, now)
         self._brake.note(len(changes.assignments) + len(changes.lost), facts.policy.mass_change, now)
         self._orphans.note(changes.lost)
@@ -171,9 +176,11 @@ class Planner:
     def _flush(self, now: Instant) -> list[Action]:
         """Order the next flush if none is out, and hold what may not be sent."""
         actions: list[Action] = []
-        wish = self._wishes.next(now) if self._in_flight is None else None
-        if wish is not None:
-            actions += self._send(wish, now)
+        if self._in_flight is None:
+            wish, held = self._wishes.next(self._judge_at(now), now)
+            actions += held
+            if wish is not None:
+                actions += self._send(wish, now)
         for watch in self._watches:
             if watch.wants_flush(now):
                 actions += self._flush_watch(watch, now)
@@ -205,7 +212,7 @@ class Planner:
     def _hold_orphan(self, orphan: Orphan, refusal: Refusal, now: Instant) -> list[Action]:
         zone, is_news = orphan.zone, orphan.held_for is not refusal.reason
         orphan.order_id, orphan.held_for, orphan.not_before_s = None, refusal.reason, now.boot_s + RETRY_S
-        if not refusal.reason.is_transient:
+        if refusal.reason.is_about_the_zone or refusal.reason is Reason.CANNOT_CONFIRM:
             self._orphans.forget(orphan)
         if not is_news:
             return []
@@ -290,7 +297,7 @@ class Planner:
             case FlushRefusal(_, reason, why):
                 self._budget.refund()
                 if watch is None:
-                    return [self._wishes.refused(order, Refusal(reason, why), now)]
+                    return self._wishes.refused(order, Refusal(reason, why), now)
                 watch.order_id = None
                 watch.not_before_s = now.boot_s + RETRY_S
                 return self._hold(watch, Refusal(reason, why), now)
@@ -347,7 +354,7 @@ class Planner:
             is_paused=facts.is_paused,
             is_braked=self._brake.is_on(now),
             # What was promised to a request by hand is spent, though not yet sent.
-            has_budget=self._budget.has_room(facts.policy.budget_per_minute - len(self._wishes), now),
+            has_budget=self._budget.has_room(facts.policy.budget_per_minute - self._wishes.promised, now),
             is_ovn_controller_up=facts.is_up(Daemon.OVN_CONTROLLER),
             same_namespace=facts.supports(Capability.SAME_NETWORK_NAMESPACE),
             has_conntrack=facts.supports(Capability.CONNTRACK),

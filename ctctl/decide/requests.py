@@ -33,6 +33,11 @@ class RequestBook:
         self._open: dict[str, FlushRequest] = {}
         self._held_for: dict[str, frozenset[tuple[int, str]]] = {}
 
+    def note_done(self, names: Iterable[str]) -> None:
+        """These ids were dealt with meanwhile."""
+        self._done.update(names)
+        self.read(tuple(self._open.values()))
+
     def read(self, requests: Iterable[FlushRequest]) -> None:
         """The file as it is now. A request that was taken out of it is no longer open."""
         self._open = {request.name: request for request in requests if request.name not in self._done}
@@ -50,7 +55,7 @@ class RequestBook:
             holds = {zone: refusal for zone, refusal in refusals.items() if refusal is not None}
             if not zones:
                 continue  # nothing of it is on this node, or not yet
-            if any(refusal.reason.is_transient for refusal in holds.values()):
+            if any(not refusal.reason.is_about_the_zone for refusal in holds.values()):
                 found.append(Due(request, tuple(self._news(request, holds)), ()))
                 continue
             actions = (self._close(request, is_expired=False), *(_hold(request, z, r) for z, r in holds.items()))

@@ -27,6 +27,9 @@ NAME_MEMORY_S: Final = 600.0
 FLAP_S: Final = 60.0
 """A (router, zone) pair that comes back within this time never left."""
 
+CONTINUOUS_S: Final = 10.0
+"""A database that was not heard for longer than this may show as new what happened at any time meanwhile."""
+
 READY_WINDOW_S: Final = 300.0
 """Longer waits from creation to zones are a port that was added later, not a slow controller."""
 
@@ -63,7 +66,8 @@ class Changes:
 class Sight:
     """The routers and the map as they are now. `sessions`: of the OVN connections they came through. `is_baseline`: a
     database speaks for the first time, so nothing in it is new. `last_confirmed`: when the former state of the OVN
-    database that speaks now was last known to hold, None across a reconnect.
+    database that speaks now was last known to hold, None across a reconnect. `is_continuous`: the database
+    that speaks now was heard a moment ago, so what it shows for the first time is new.
     """
 
     routers: Mapping[RouterId, LogicalRouter]
@@ -71,6 +75,7 @@ class Sight:
     sessions: tuple[int, ...]
     is_baseline: bool = False
     last_confirmed: Instant | None = None
+    is_continuous: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,10 @@ class RouterTracker:
         """
         new = _KeySight(now, last_confirmed)
         seen = self._key_seen
-        self._key_seen = {
+        # While a number is claimed twice the map names no key for it; its keys are remembered all the same.
+        shared = {number for number, zone in zone_map.zones.items() if zone.kind is ZoneKind.CONFLICT}
+        kept = {pair: sight for pair, sight in seen.items() if pair[1] in shared}
+        self._key_seen = kept | {
             (zone.key, number): seen.get((zone.key, number), new)
             for number, zone in zone_map.zones.items()
             if zone.key is not None and zone.kind is not ZoneKind.PORT
@@ -130,7 +138,7 @@ class RouterTracker:
         for router_id, router in self._routers.items():
             zones = zones_by_router.get(router_id, ())
             found = self._assignments(router_id, router, zones, before.zone_map, now)
-            if not is_same_session:
+            if not (is_same_session and sight.is_continuous):
                 found = [replace(a, is_timely=False) for a in found]
             assignments += found
             reports += _readiness(router_id, router, found, now)
@@ -217,7 +225,7 @@ class RouterTracker:
                     zone,
                     trigger,
                     key.visible,
-                    is_timely=key.absent is not None or is_handover,
+                    is_timely=is_handover or (key.absent is not None and key.visible.since(key.absent) <= CONTINUOUS_S),
                     cutoff=_cutoff(trigger, key, router),
                     router_seen=router.seen if router.is_new else None,
                 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from ctctl.decide.gate import Refusal
 from ctctl.decide.requests import RequestBook
-from ctctl.decide.watch import RETRY_S
 from ctctl.model.actions import AcceptRequest, Action, HoldZone
 from ctctl.model.events import ManualFlushAsked
 from ctctl.model.flush import FlushOrder, Reason, Trigger
@@ -16,16 +16,20 @@ from ctctl.model.instant import Instant
 from ctctl.model.request import FlushRequest
 from ctctl.model.zone import ZoneMap
 
+WAIT_S: Final = 1.0
+"""How long a request's order that must wait is left alone."""
+
 Judge = Callable[[ZoneId, Trigger], Refusal | None]
 """Whether a zone may be flushed for this trigger now."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
-    """An order that waits for its turn, and when that may come at the earliest."""
+    """An order that waits for its turn, when that may come at the earliest, and what it was last held for."""
 
     order: FlushOrder
     not_before_s: float = 0.0
+    held_for: Reason | None = None
 
 
 class Wishes:
@@ -36,9 +40,10 @@ class Wishes:
         self._number = number
         self._queue: list[_Queued] = []
 
-    def __len__(self) -> int:
-        """Orders that wait."""
-        return len(self._queue)
+    @property
+    def promised(self) -> int:
+        """Orders by hand that wait: somebody was told that they will be carried out."""
+        return sum(1 for queued in self._queue if queued.order.request is None)
 
     def ask(self, event: ManualFlushAsked, zone_map: ZoneMap, judge: Judge) -> list[Action]:
         """A request by hand: what is refused is held at once, the rest is queued and accepted."""
@@ -63,6 +68,10 @@ class Wishes:
             accepted.append(zone)
         return [*actions, AcceptRequest(event.request_id, tuple(accepted))]
 
+    def note_done(self, names: Iterable[str]) -> None:
+        """These ids were dealt with on this node by an agent that this one replaces."""
+        self._book.note_done(names)
+
     def read(self, requests: Iterable[FlushRequest]) -> None:
         """The requests file as it is now."""
         self._book.read(requests)
@@ -78,21 +87,37 @@ class Wishes:
             self._queue += [_Queued(self._order_requested(zone, zone_map, due.request, now)) for zone in due.zones]
         return actions
 
-    def next(self, now: Instant) -> FlushOrder | None:
-        """The order whose turn it is; it leaves the queue."""
-        for queued in self._queue:
-            if queued.not_before_s <= now.boot_s:
-                self._queue.remove(queued)
-                return queued.order
-        return None
+    def next(self, judge: Judge, now: Instant) -> tuple[FlushOrder | None, list[Action]]:
+        """The order whose turn it is, which leaves the queue, and what was held on the way to it.
 
-    def refused(self, order: FlushOrder, refusal: Refusal, now: Instant) -> HoldZone:
+        A request from the file is judged once more: since it was queued the budget may be spent, or flushing paused.
+        """
+        held: list[Action] = []
+        for queued in list(self._queue):
+            if queued.not_before_s > now.boot_s:
+                continue
+            self._queue.remove(queued)
+            order = queued.order
+            if order.request is None:
+                return order, held
+            refusal = _void(order, now) or judge(order.zone, Trigger.REQUESTED)
+            if refusal is None:
+                return order, held
+            held += self._wait(queued, refusal, now)
+        return None, held
+
+    def refused(self, order: FlushOrder, refusal: Refusal, now: Instant) -> list[Action]:
         """The check right before sending said no. Only a request from the file may wait for a better moment."""
-        if order.request is not None and refusal.reason.is_transient:
-            self._queue.append(_Queued(order, now.boot_s + RETRY_S))
-        return HoldZone(
-            order.zone, order.trigger, order.owner, refusal.reason, refusal.why, order.request_id, order.request
-        )
+        if order.request is None:
+            return [_hold_order(order, refusal)]
+        return self._wait(_Queued(order), refusal, now)
+
+    def _wait(self, queued: _Queued, refusal: Refusal, now: Instant) -> list[Action]:
+        """Put a request's order back if its reason may pass; say so when it is news."""
+        is_final = refusal.reason.is_about_the_zone or refusal.reason is Reason.TOO_LATE
+        if not is_final:
+            self._queue.append(_Queued(queued.order, now.boot_s + WAIT_S, refusal.reason))
+        return [] if queued.held_for is refusal.reason else [_hold_order(queued.order, refusal)]
 
     def _order_by_hand(self, zone: FlushableZoneId, zone_map: ZoneMap, event: ManualFlushAsked) -> FlushOrder:
         known = zone_map.zones.get(zone)
@@ -128,14 +153,26 @@ class Wishes:
 
 
 def zones_of(zone_map: ZoneMap, name: str) -> list[FlushableZoneId]:
-    """Zones of every router of this name, alias or identity; zone 0 is left to the host."""
+    """Zones of every router of this name, alias or identity; zone 0 is left to the host. "" is nobody's name."""
     return [
         flushable_zone_id(zone.zone)
         for _, zone in sorted(zone_map.zones.items())
-        if zone.router is not None and name in (zone.owner, zone.alias, zone.router) and zone.zone
+        if zone.router is not None and name and name in (zone.owner, zone.alias, zone.router) and zone.zone
     ]
 
 
 def _owner(zone_map: ZoneMap, zone: ZoneId) -> str:
     known = zone_map.zones.get(zone)
     return "" if known is None else known.owner
+
+
+def _void(order: FlushOrder, now: Instant) -> Refusal | None:
+    if order.not_after is not None and now.boot_s > order.not_after.boot_s:
+        return Refusal(Reason.TOO_LATE, f"request {order.request} is void by now")
+    return None
+
+
+def _hold_order(order: FlushOrder, refusal: Refusal) -> HoldZone:
+    return HoldZone(
+        order.zone, order.trigger, order.owner, refusal.reason, refusal.why, order.request_id, order.request
+    )

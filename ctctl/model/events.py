@@ -114,10 +114,12 @@ class FlusherLockChanged:
 class JournalOpened:
     """The flusher opened its journal. `interrupted`: zone and owner ("" for none) of each flush that was under way when
     the last flusher ended. `why_not`: one line when it cannot be written, and then nothing will be flushed.
+    `done_requests`: ids of requests from the file that this node dealt with, as of now.
     """
 
     interrupted: tuple[tuple[int, str], ...]
     why_not: str = ""
+    done_requests: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

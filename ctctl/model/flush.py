@@ -82,6 +82,23 @@ class Reason(StrEnum):
         """Claims that the order stays pending and is looked at again; other reasons are final for it."""
         return self in TRANSIENT_REASONS
 
+    @property
+    def is_about_the_zone(self) -> bool:
+        """Claims that it is the zone that must not be flushed; any other reason may pass with the host's state."""
+        return self in ZONE_REASONS
+
+
+ZONE_REASONS: Final = frozenset(
+    {
+        Reason.ZONE_ZERO,
+        Reason.SHARED_ZONE,
+        Reason.FOREIGN_ZONE,
+        Reason.UNOWNED_ZONE,
+        Reason.OWNER_CHANGED,
+        Reason.USERSPACE_DATAPATH,
+        Reason.EXCLUDED_ROUTER,
+    }
+)
 
 TRANSIENT_REASONS: Final = frozenset(
     {Reason.OVER_BUDGET, Reason.MAP_NOT_FRESH, Reason.BRAKE, Reason.IN_FLIGHT, Reason.PAUSED}

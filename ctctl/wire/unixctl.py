@@ -141,7 +141,8 @@ def parse_ct_zone_list(text: str) -> dict[str, ZoneId]:
         if not line:
             continue
         owner, _, number = line.rpartition(" ")
-        if not owner or not (number.isascii() and number.isdigit()) or int(number) > MAX_ZONE:
+        is_number = number.isascii() and number.isdigit() and len(number) <= len(str(MAX_ZONE))
+        if not owner or not is_number or int(number) > MAX_ZONE:
             raise ProtocolError(f"ct-zone-list has the line {line!r:.80}, which is not an owner and a zone number")
         zones[owner] = ZoneId(int(number))
     return zones

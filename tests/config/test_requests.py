@@ -49,7 +49,10 @@ GOOD = "not_after: 2026-11-30T18:00:00Z"
         (f"{{id: a, router: r, address: 10.0.0.300, {GOOD}}}", "10.0.0.300"),
         ("{id: a, router: r, not_after: tomorrow}", "tomorrow"),
         ("{id: a, router: r, not_after: '2026-11-30T18:00:00'}", "time zone"),
-        (f"{{id: '', router: r, {GOOD}}}", "must not be empty"),
+        (f"{{id: '', router: r, {GOOD}}}", "printable"),
+        (f"{{id: ' a', router: r, {GOOD}}}", "printable"),
+        (f'{{id: "a\\nb", router: r, {GOOD}}}', "printable"),
+        (f"{{id: a, router: '', {GOOD}}}", "router must not be empty"),
         (f"{{id: a, router: r, {GOOD}, force: true}}", "unknown key"),
     ],
 )

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from ctctl.decide.planner import Planner
-from ctctl.model.events import PauseChanged, PolicyChanged
+from ctctl.model.daemon import Daemon, DaemonView
+from ctctl.model.events import DaemonSeen, PauseChanged, PolicyChanged
 from ctctl.model.flush import FailureReason, FlushFailure, FlushRefusal, Mode, Reason, Switch, Trigger
 from ctctl.model.ids import flushable_zone_id
 from ctctl.model.policy import FlushPolicy
@@ -175,3 +176,13 @@ def test_a_restarted_agent_knows_no_orphans() -> None:
     world.start()
     passes(world, {12: 5}, 5)
     assert world.flushed == []
+
+
+def test_a_controller_that_is_down_when_it_is_due_only_delays_it() -> None:
+    world = removed(World().start())
+    world.tell(DaemonSeen(DaemonView(Daemon.OVN_CONTROLLER, is_up=False)))
+    passes(world, {12: 5}, 10)
+    assert world.holds == [(12, "ovn_controller_down")]
+    world.tell(DaemonSeen(DaemonView(Daemon.OVN_CONTROLLER, is_up=True)))
+    world.pass_time(1)
+    assert world.flushed == [12]

@@ -707,3 +707,46 @@ def test_a_pass_that_began_before_it_was_told_what_to_keep_is_asked_for_again() 
     world.pass_time(0.1)
     world.count({12: 3}, sightings=tuple(sighted(12, n, 9000.0) for n in range(3)))
     assert len(world.verdicts) == 2
+
+
+@pytest.mark.parametrize("has_reconnected", [True, False])
+def test_a_number_that_was_handed_over_while_nobody_looked_is_not_flushed(has_reconnected: bool) -> None:
+    world = always()
+    world.create_router("r1", 12, 13)
+    world.create_router("r2", 14, 15)
+    world.finish_all_flushes()
+    world.pass_time(1)
+    world.count({})
+    world.actions.clear()
+    world.time_s += 600
+    if has_reconnected:
+        world.local_session += 1
+    del world.routers["r1"]
+    world.keys = {"r2_dnat": "12", "r2_snat": "13"}
+    world.show_map()
+    world.show_ovn()
+    world.pass_time(1)
+    assert world.flushed == []
+
+
+def test_the_end_of_a_conflict_is_no_new_assignment() -> None:
+    world = always()
+    world.create_router("r1", 12, 13)
+    world.finish_all_flushes()
+    world.keys["guest"] = "12"
+    world.show_map()
+    world.pass_time(600)
+    del world.keys["guest"]
+    world.show_map()
+    world.pass_time(1)
+    assert world.flushed == [12, 13]
+
+
+def test_routers_are_excluded_by_name_alias_or_identity() -> None:
+    for name in ("r1", "friendly", "nb-r1"):
+        world = World(dataclasses.replace(ALWAYS, exclude_routers=frozenset({name}))).start()
+        world.routers["r1"] = router_datapath("r1", alias="friendly")
+        world.show_ovn()
+        world.keys |= {"r1_dnat": "12", "r1_snat": "13"}
+        world.show_map()
+        assert world.holds == [(12, "excluded_router"), (13, "excluded_router")]
