@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from typing import Any
 
@@ -217,3 +218,30 @@ def test_an_agent_that_is_told_to_stop_while_it_starts_stops(host: LabAgent) -> 
     process.terminate()
     process.wait(5)
     assert "Traceback" not in host.log()
+
+
+def test_a_pause_outlives_the_agent_also_for_a_flush_without_one(host: LabAgent) -> None:
+    fill(host.namespace, {5: 10})
+    host.state_dir.mkdir(parents=True)
+    (host.state_dir / "paused").touch()
+    code, reports = host.ctl("flush", "--zone", "5", "--yes")
+    assert (code, reports[0]["reason"]) == (4, "paused")
+    assert zone_counts(host.namespace)[5] == 10
+
+
+def test_where_vswitchd_runs_without_its_database_no_zone_is_nobodys(host: LabAgent) -> None:
+    fill(host.namespace, {5: 10})
+    rundir = host.namespace.directory / "no-ovs"
+    rundir.mkdir()
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(str(rundir / "ovs-vswitchd.77.ctl"))
+        daemon.listen()
+        code, reports = host.ctl("flush", "--zone", "5", "--yes")
+    assert (code, reports[0]["reason"]) == (4, "map_not_fresh")
+    assert zone_counts(host.namespace)[5] == 10
+
+
+def test_an_empty_router_name_is_a_mistake_and_not_every_router(host: LabAgent) -> None:
+    done = host.run("flush", "--router", "", "--yes")
+    assert done.returncode == 2
+    assert "empty" in done.stderr
