@@ -8,7 +8,6 @@ from typing import Final
 
 from ctctl.model.actions import GiveVerdict, HoldZone, ReportRouter, RouterChange
 from ctctl.model.counts import CountMethod, CountPass, IncompleteReason
-from ctctl.model.daemon import Daemon
 from ctctl.model.events import FlushFinished
 from ctctl.model.flush import (
     FailureReason,
@@ -57,7 +56,6 @@ class Ledger:
         self._renumbered = 0
         self._count_seconds = {m: Histogram.empty(FLUSH_BOUNDS_S) for m in CountMethod}
         self._incomplete: Counter[IncompleteReason] = Counter(dict.fromkeys(IncompleteReason, 0))
-        self._answers: dict[Daemon, int] = {}
         self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
         self._recorded = 0
         self.enable(policy)

@@ -150,11 +150,6 @@ class RouterTracker:
         """Routers created since the agent started that have no zones here yet."""
         return sum(1 for r in self._routers.values() if r.gone is None and r.is_new and not r.zones)
 
-    def first_seen(self, router: RouterId) -> Instant | None:
-        """When this router first appeared, None for one of the baseline or an unknown one."""
-        known = self._routers.get(router)
-        return known.seen if known is not None and known.is_new else None
-
     def _adopt(self, sight: Sight, now: Instant) -> None:
         for router_id, row in sight.routers.items():
             self._routers[router_id] = _Router(row.name, now, is_new=False)
